@@ -144,6 +144,17 @@ impl HopStack {
         true
     }
 
+    /// Holds these records instead; those beyond [`MAX_HOPS`] are dropped and noted.
+    #[inline]
+    pub fn replace(&mut self, records: &[HopRecord]) {
+        let kept = records.len().min(MAX_HOPS);
+        for (slot, record) in self.records.iter_mut().zip(records) {
+            *slot = *record;
+        }
+        self.len = u8::try_from(kept).unwrap_or(0);
+        self.overflow = records.len() > MAX_HOPS;
+    }
+
     /// The records, first hop first.
     #[inline]
     pub fn as_slice(&self) -> &[HopRecord] {

@@ -1,0 +1,267 @@
+//! CUBIC: a window that is a cubic function of the time since the last cut.
+//!
+//! ```text
+//! Model      W(t) = C·(t - K)³ + W_max,   K = ∛((W_max - w)/C)
+//!            a cut (loss, or a mark once per round trip): w *= 0.7
+//!            never slower than Reno would be on the same path
+//! ```
+//!
+//! Signals    loss; marks if the host supplies them; the RTT for the Reno-friendly region
+//! Source     RFC 9438
+//! Differs    - HyStart++ (optional in the RFC) is left out.
+//!            - RPM's text says that ECN halves the window; that is Reno. CUBIC multiplies by 0.7 (RFC 9438 section 4.6).
+
+use crate::event::{Ack, Loss};
+use crate::law::{Decision, Law, Pacing, Path};
+use crate::params::params;
+use crate::parts::float::{bounded, ns, packets, to_window};
+use crate::parts::gate::TimeGate;
+use crate::parts::reno::Reno;
+use poseidon_types::{Nanos, Packets, Signals};
+
+params! {
+    /// CUBIC's parameters.
+    pub struct CubicParams {
+        /// C, packets per second cubed (RFC 9438 section 5.1).
+        scale: f64 = 0.4,
+        /// β: what a cut leaves (RFC 9438 section 4.6).
+        beta: f64 = 0.7,
+        /// Give up bandwidth sooner when the last cut came earlier (RFC 9438 section 4.7).
+        fast_convergence: bool = true,
+        /// The first window (RFC 6928).
+        initial_window: Packets = Packets::whole(10),
+        /// The smallest window.
+        min_window: Packets = Packets::whole(2),
+        /// The largest window.
+        max_window: Packets = Packets::MAX_WINDOW,
+    }
+    presets {}
+    check {
+        scale: "above 0", |p| p.scale > 0.0;
+        beta: "above 0 and below 1", |p| p.beta > 0.0 && p.beta < 1.0;
+        min_window: "at least one packet", |p| p.min_window >= Packets::ONE;
+        max_window: "at most 32768 packets", |p| p.max_window <= Packets::MAX_WINDOW;
+        initial_window: "between min_window and max_window",
+            |p| (p.min_window..=p.max_window).contains(&p.initial_window);
+    }
+}
+
+/// One flow under CUBIC. Windows in packets, times in seconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cubic {
+    reno: Reno,
+    max: f64,
+    /// The present epoch of congestion avoidance: since when, K, and the window Reno would have.
+    epoch: Option<Epoch>,
+    last_cut: TimeGate,
+    rtt: Nanos,
+
+    scale: f64,
+    beta: f64,
+    min_window: f64,
+    max_window: f64,
+    fast_convergence: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Epoch {
+    since: Nanos,
+    k: f64,
+    origin: f64,
+    reno: f64,
+}
+
+impl Law for Cubic {
+    const NAME: &'static str = "cubic";
+    const SOURCE: &'static str = "RFC 9438";
+    const STATE_LIMIT: usize = 160;
+    type Params = CubicParams;
+
+    fn needs(_: &CubicParams) -> Signals {
+        Signals::RTT
+    }
+
+    fn new(params: &CubicParams, path: &Path) -> Self {
+        Self {
+            reno: Reno::new(packets(params.initial_window)),
+            max: 0.0,
+            epoch: None,
+            last_cut: TimeGate::NEVER,
+            rtt: path.base_rtt,
+            scale: params.scale,
+            beta: params.beta,
+            min_window: packets(params.min_window),
+            max_window: packets(params.max_window),
+            fast_convergence: params.fast_convergence,
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>) {
+        self.rtt = ack.rtt;
+        if !ack.marked.is_zero() {
+            self.cut_once(ack.now);
+            return;
+        }
+        if ack.app_limited {
+            // Idle time must not count as growth.
+            self.epoch = None;
+            return;
+        }
+        let rest = self.reno.slow_start(f64::from(ack.packets));
+        if rest > 0.0 {
+            self.follow_curve(ack, rest);
+        }
+        self.reno.window = bounded(self.reno.window, self.min_window, self.max_window);
+    }
+
+    fn on_loss(&mut self, loss: &Loss) {
+        self.cut_once(loss.now);
+    }
+
+    fn on_timeout(&mut self, now: Nanos) {
+        self.note_max();
+        self.last_cut.close(now);
+        self.reno.restart(self.beta, self.min_window);
+    }
+
+    fn decision(&self) -> Decision {
+        Decision {
+            window: to_window(self.reno.window),
+            pacing: Pacing::Off,
+        }
+    }
+}
+
+impl Cubic {
+    /// Congestion avoidance, RFC 9438 sections 4.2-4.5.
+    fn follow_curve(&mut self, ack: &Ack<'_>, acked: f64) {
+        let window = self.reno.window;
+        let epoch = self.epoch.get_or_insert_with(|| {
+            let origin = self.max.max(window);
+            let k = libm::cbrt((origin - window) / self.scale);
+            Epoch {
+                since: ack.now,
+                k,
+                origin,
+                reno: window,
+            }
+        });
+        let seconds = |time: Nanos| ns(time) / 1e9;
+        let elapsed = seconds(Nanos::new(ack.now.get().wrapping_sub(epoch.since.get())));
+        // The Reno-friendly window grows by alpha per round, by one once it has passed the old maximum.
+        let alpha = if epoch.reno >= epoch.origin {
+            1.0
+        } else {
+            3.0 * (1.0 - self.beta) / (1.0 + self.beta)
+        };
+        epoch.reno += alpha * acked / window;
+        let curve = |t: f64| {
+            let from_k = t - epoch.k;
+            self.scale * from_k * from_k * from_k + epoch.origin
+        };
+        if curve(elapsed) < epoch.reno {
+            self.reno.window = epoch.reno;
+        } else {
+            // Section 4.4: towards where the curve will be a round trip from now, at most by half.
+            let goal = bounded(curve(elapsed + seconds(ack.rtt)), window, 1.5 * window);
+            self.reno.window += (goal - window) * acked / window;
+        }
+    }
+
+    /// RFC 9438 sections 4.6 and 4.7, at most once per round trip.
+    fn cut_once(&mut self, now: Nanos) {
+        if self.last_cut.since(now) < self.rtt {
+            return;
+        }
+        self.last_cut.close(now);
+        self.note_max();
+        self.reno.cut(self.beta, self.min_window);
+    }
+
+    fn note_max(&mut self) {
+        let window = self.reno.window;
+        let falls = self.fast_convergence && window < self.max;
+        self.max = if falls {
+            window * (1.0 + self.beta) / 2.0
+        } else {
+            window
+        };
+        self.epoch = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parts::float::to_nanos;
+    use poseidon_types::{BitRate, Bytes};
+
+    const PATH: Path = Path {
+        mtu: Bytes::new(1_500),
+        line_rate: BitRate::from_gbps(10),
+        base_rtt: Nanos::from_millis(40),
+    };
+
+    /// The window after `seconds` of ACKs on a 40 ms path, from one cut at 1000 packets.
+    fn after(seconds: f64) -> f64 {
+        let mut law = Cubic::new(&CubicParams::default(), &PATH);
+        (law.reno.window, law.reno.threshold) = (1_000.0, 1_000.0);
+        law.on_loss(&Loss {
+            now: Nanos::ZERO,
+            in_flight: Bytes::ZERO,
+        });
+        assert_eq!(law.reno.window, 700.0);
+        let mut now = 0.0;
+        while now < seconds * 1e9 {
+            now += 40e6 / law.reno.window;
+            let ack = Ack {
+                now: to_nanos(now),
+                rtt: PATH.base_rtt,
+                packets: 1,
+                ..Ack::EMPTY
+            };
+            law.on_ack(&ack);
+        }
+        law.reno.window
+    }
+
+    #[test]
+    fn returns_to_the_old_maximum_after_k_seconds() {
+        // K = ∛(300/0.4) = 9.09 s; half way it is C·(K/2)³ = 37.5 packets below.
+        let k = libm::cbrt(300.0 / 0.4);
+        assert!((after(k) - 1_000.0).abs() < 5.0, "{}", after(k));
+        assert!((after(k / 2.0) - 962.5).abs() < 5.0, "{}", after(k / 2.0));
+        assert!((after(1.5 * k) - 1_037.5).abs() < 5.0, "{}", after(1.5 * k));
+    }
+
+    #[test]
+    fn marks_cut_once_per_round_trip() {
+        let mut law = Cubic::new(&CubicParams::default(), &PATH);
+        let marked = |ms| Ack {
+            now: Nanos::from_millis(ms),
+            rtt: PATH.base_rtt,
+            marked: Bytes::new(1),
+            ..Ack::EMPTY
+        };
+        law.on_ack(&marked(1));
+        law.on_ack(&marked(40));
+        assert_eq!(law.reno.window, 7.0);
+        law.on_ack(&marked(41));
+        assert!((law.reno.window - 4.9).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_second_cut_below_the_old_maximum_gives_way() {
+        let mut law = Cubic::new(&CubicParams::default(), &PATH);
+        law.reno.window = 100.0;
+        law.on_loss(&Loss {
+            now: Nanos::ZERO,
+            in_flight: Bytes::ZERO,
+        });
+        law.on_loss(&Loss {
+            now: Nanos::from_millis(50),
+            in_flight: Bytes::ZERO,
+        });
+        assert!((law.max - 70.0 * 0.85).abs() < 1e-9, "{}", law.max);
+    }
+}

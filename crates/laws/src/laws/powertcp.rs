@@ -1,0 +1,293 @@
+//! PowerTCP: windows steered by power, the product of what is in the pipe and how fast it moves.
+//!
+//! ```text
+//! Model      per hop   λ = dq/dt + txRate  (current)    ν = q + B·τ  (voltage)    Γ = λ·ν  (power)
+//!            normalised  Γ/(B²·τ): 1 when the link is full and the queue empty and still
+//!            w ← γ·(w_old/Γ + β) + (1 - γ)·w
+//! ```
+//!
+//! Why fast   a queue law sees a queue only once it is there, a gradient law cannot tell an empty queue from a full one;
+//!            power sees both, because Γ equals B times the window that arrives (Property 1).
+//! Signals    one record per hop {queue, bytes sent, time, rate}
+//! Life       one bandwidth-delay product at line rate → w = b·τ + Σβ, queue Σβ (Theorem 1), within a few updates
+//!            (Theorem 2), β-proportionally fair (Theorem 3)
+//! Source     Addanki et al., NSDI 2022, algorithm 1
+//! Differs    - Lines 20-21 compare and keep raw power; normalised power is meant (both public artifacts), or the fastest
+//!              link would always win.
+//!            - The first ACK has nothing to be compared with and only stores its records; the artifact compares with zeros.
+//!            - Preset `artifact-ns3`: the six constants in which the public ns-3 code differs from the paper
+//!              (η = 0.95, reference rate in the (1 - γ) term, floor of λ, β of 150 Mbps, minimum of 100 Mbps).
+//! Limits     made for lossless fabrics: a loss leaves the window alone, as in the public Linux code
+
+use crate::event::{Ack, Loss};
+use crate::law::{Decision, Law, Pacing, Path};
+use crate::params::params;
+use crate::parts::ewma::over_time;
+use crate::parts::float::{bounded, bytes, bytes_per_ns, ns, to_rate, to_window};
+use crate::parts::gate::SeqGate;
+use crate::parts::history::WindowHistory;
+use poseidon_types::{BitRate, HopStack, Nanos, Signals};
+
+params! {
+    /// PowerTCP's parameters.
+    pub struct PowerTcpParams {
+        /// γ: weight of the new window (section 3.3).
+        gain: f64 = 0.9,
+        /// N of β = HostBw·τ/N: flows expected to share a NIC (unstated; 10 in the public Linux code).
+        expected_flows: f64 = 10.0,
+        /// β as a rate, if not zero: what the ns-3 artifact uses, 150 Mbps.
+        additive_increase: BitRate = BitRate::ZERO,
+        /// τ: the base RTT of the whole network; 0 ns takes the path's own.
+        network_rtt: Nanos = Nanos::ZERO,
+        /// Power aimed at; the artifact divides by HPCC's η.
+        target_power: f64 = 1.0,
+        /// The (1 - γ) term uses the window of the last round trip instead of the present one (artifact).
+        reference_term: bool = false,
+        /// The smallest current, bytes per sample gap; the artifact floors it at half a byte.
+        current_floor: f64 = 0.0,
+        /// The smallest normalised power (public Linux code).
+        power_floor: f64 = 0.01,
+        /// The smallest window as a rate, if not zero (artifact); otherwise one packet (public Linux code).
+        min_rate: BitRate = BitRate::ZERO,
+        /// Update at most once per round trip (the reconfigurable datacenter of section 5).
+        once_per_rtt: bool = false,
+    }
+    presets {
+        "artifact-ns3", "the constants of the public ns-3 code, from which figures 4-7 came", |p| {
+            p.additive_increase = BitRate::from_mbps(150);
+            p.target_power = 0.95;
+            p.reference_term = true;
+            p.current_floor = 0.5;
+            p.power_floor = 0.0;
+            p.min_rate = BitRate::from_mbps(100);
+        };
+    }
+    check {
+        gain: "above 0 and at most 1", |p| p.gain > 0.0 && p.gain <= 1.0;
+        expected_flows: "at least 1", |p| p.expected_flows >= 1.0;
+        target_power: "above 0 and at most 1", |p| p.target_power > 0.0 && p.target_power <= 1.0;
+        current_floor: "not negative", |p| p.current_floor >= 0.0;
+        power_floor: "between 0 and 1", |p| (0.0..=1.0).contains(&p.power_floor);
+    }
+}
+
+/// The control law of Eq. 7, shared with θ-PowerTCP. Windows in bytes, times in ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct PowerLaw {
+    pub(super) window: f64,
+    pub(super) history: WindowHistory,
+    /// Γ, smoothed over τ.
+    pub(super) power: f64,
+    /// τ.
+    pub(super) horizon: f64,
+    gain: f64,
+    increase: f64,
+    min_window: f64,
+    max_window: f64,
+    mtu: f64,
+    reference_term: bool,
+}
+
+impl PowerLaw {
+    /// One bandwidth-delay product at line rate, power at its equilibrium.
+    pub(super) fn new(params: &PowerTcpParams, path: &Path) -> Self {
+        let horizon = ns(if params.network_rtt.is_zero() {
+            path.base_rtt
+        } else {
+            params.network_rtt
+        });
+        let max_window = bytes_per_ns(path.line_rate) * horizon;
+        let increase = if params.additive_increase.is_zero() {
+            max_window / params.expected_flows
+        } else {
+            bytes_per_ns(params.additive_increase) * horizon
+        };
+        let smallest = if params.min_rate.is_zero() {
+            bytes(path.mtu)
+        } else {
+            bytes_per_ns(params.min_rate) * horizon
+        };
+        Self {
+            window: max_window,
+            history: WindowHistory::new(max_window),
+            power: 1.0,
+            horizon,
+            gain: params.gain,
+            increase,
+            min_window: smallest.min(max_window),
+            max_window,
+            mtu: bytes(path.mtu),
+            reference_term: params.reference_term,
+        }
+    }
+
+    /// Γ_smooth, Alg. 1 line 24.
+    pub(super) fn smooth(&mut self, power: f64, elapsed: f64) {
+        self.power = over_time(self.power, power, elapsed, self.horizon);
+    }
+
+    /// Alg. 1 line 27; `divisor` is the smoothed power over its target.
+    pub(super) fn update(&mut self, divisor: f64) {
+        let old = self.history.old();
+        let kept = if self.reference_term { old } else { self.window };
+        let window = self.gain * (old / divisor + self.increase) + (1.0 - self.gain) * kept;
+        self.window = bounded(window, self.min_window, self.max_window);
+    }
+
+    /// Line 6: rate = window/τ, always paced.
+    pub(super) fn decision(&self) -> Decision {
+        Decision {
+            window: to_window(self.window / self.mtu),
+            pacing: Pacing::Rate(to_rate(self.window / self.horizon)),
+        }
+    }
+}
+
+/// One flow under PowerTCP.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PowerTcp {
+    law: PowerLaw,
+    last: HopStack,
+    round: SeqGate,
+    target_power: f64,
+    current_floor: f64,
+    power_floor: f64,
+    once_per_rtt: bool,
+}
+
+impl Law for PowerTcp {
+    const NAME: &'static str = "powertcp";
+    const SOURCE: &'static str = "Addanki et al., NSDI 2022, Alg. 1, Eq. 7";
+    const STATE_LIMIT: usize = 448;
+    type Params = PowerTcpParams;
+
+    fn needs(_: &PowerTcpParams) -> Signals {
+        Signals::HOP_RECORDS
+    }
+
+    fn new(params: &PowerTcpParams, path: &Path) -> Self {
+        Self {
+            law: PowerLaw::new(params, path),
+            last: HopStack::EMPTY,
+            round: SeqGate::default(),
+            target_power: params.target_power,
+            current_floor: params.current_floor,
+            power_floor: params.power_floor,
+            once_per_rtt: params.once_per_rtt,
+        }
+    }
+
+    /// Alg. 1, `NewAck`.
+    fn on_ack(&mut self, ack: &Ack<'_>) {
+        if let Some((power, elapsed)) = self.normalised_power(ack) {
+            self.law.smooth(power.max(self.power_floor), elapsed);
+            if !self.once_per_rtt || self.round.passes(ack.acked_seq, ack.next_seq) {
+                self.law.update(self.law.power / self.target_power);
+            }
+        }
+        self.law
+            .history
+            .note(self.law.window, ack.acked_seq, ack.next_seq);
+    }
+
+    fn on_loss(&mut self, _: &Loss) {}
+
+    fn on_timeout(&mut self, _: Nanos) {}
+
+    fn decision(&self) -> Decision {
+        self.law.decision()
+    }
+}
+
+impl PowerTcp {
+    /// Alg. 1, `NormPower`: the largest normalised power of any hop and the time it was measured over.
+    fn normalised_power(&mut self, ack: &Ack<'_>) -> Option<(f64, f64)> {
+        let (now, before) = (ack.hops.records, self.last);
+        self.last.replace(now);
+        if now.len() != before.as_slice().len() {
+            return None;
+        }
+        let mut worst: Option<(f64, f64)> = None;
+        for (new, old) in now.iter().zip(before.as_slice()) {
+            let elapsed = ns(ack.hops.wrap.elapsed(*new, *old));
+            let rate = bytes_per_ns(new.rate);
+            if elapsed == 0.0 || rate == 0.0 || new.rate != old.rate {
+                continue;
+            }
+            let gradient = bytes(new.queue) - bytes(old.queue);
+            let arrived = gradient + bytes(ack.hops.wrap.sent_between(*new, *old));
+            let current = arrived.max(self.current_floor) / elapsed;
+            let in_pipe = rate * self.law.horizon;
+            let power = current * (bytes(new.queue) + in_pipe) / (rate * in_pipe);
+            if worst.is_none_or(|(most, _)| power > most) {
+                worst = Some((power, elapsed));
+            }
+        }
+        worst
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use poseidon_types::{Bytes, HopPath, HopRecord, Wrap};
+
+    const PATH: Path = Path {
+        mtu: Bytes::new(1_000),
+        line_rate: BitRate::from_gbps(25),
+        base_rtt: Nanos::from_micros(28),
+    };
+
+    fn feed(law: &mut PowerTcp, us: u64, sent: u64, queue: u64) {
+        let hop = HopRecord {
+            at: Nanos::from_micros(us),
+            sent: Bytes::new(sent),
+            queue: Bytes::new(queue),
+            rate: BitRate::from_gbps(25),
+        };
+        let hops = HopPath {
+            records: &[hop],
+            wrap: Wrap::NEVER,
+        };
+        law.on_ack(&Ack {
+            hops,
+            acked_seq: us,
+            next_seq: us + 28,
+            ..Ack::EMPTY
+        });
+    }
+
+    #[test]
+    fn a_full_link_with_an_empty_queue_has_power_one() {
+        let mut law = PowerTcp::new(&PowerTcpParams::default(), &PATH);
+        assert_eq!(law.law.window, 87_500.0);
+        feed(&mut law, 0, 0, 0);
+        feed(&mut law, 28, 87_500, 0);
+        assert_eq!(law.law.power, 1.0);
+        // γ(w + β) + (1-γ)w with β = 8750, held at one bandwidth-delay product.
+        assert_eq!(law.law.window, 87_500.0);
+    }
+
+    #[test]
+    fn power_sees_a_growing_queue_before_it_is_long() {
+        let mut law = PowerTcp::new(&PowerTcpParams::default(), &PATH);
+        feed(&mut law, 0, 0, 0);
+        // Twice the line rate arrives for 2.8 us: the queue is a tenth of the pipe, the current is doubled.
+        feed(&mut law, 3, 9_375, 9_375);
+        let sample = 2.0 * (9_375.0 + 87_500.0) / 87_500.0;
+        assert!((law.law.power - (1.0 + (sample - 1.0) * 3.0 / 28.0)).abs() < 1e-12);
+        assert!(law.law.window < 87_500.0);
+    }
+
+    #[test]
+    fn the_artifact_aims_below_full_use() {
+        let mut params = PowerTcpParams::default();
+        crate::params::Params::preset(&mut params, "artifact-ns3").expect("a preset");
+        let mut law = PowerTcp::new(&params, &PATH);
+        feed(&mut law, 0, 0, 0);
+        feed(&mut law, 28, 87_500, 0);
+        // 0.9·(w·0.95 + β) + 0.1·w_reference, β = 150 Mbps · 28 us = 525 B.
+        let expected = 0.9 * (87_500.0 * 0.95 + 525.0) + 0.1 * 87_500.0;
+        assert!((law.law.window - expected).abs() < 1e-6, "{}", law.law.window);
+    }
+}

@@ -1,0 +1,174 @@
+//! θ-PowerTCP: PowerTCP without switch support, from the RTT and its gradient.
+//!
+//! ```text
+//! Model      Γ = (dθ/dt + 1)·θ/τ,  with θ the RTT: queue/b + τ = θ and (dq/dt)/b = dθ/dt          (Eq. 8)
+//!            w ← γ·(w_old/Γ + β) + (1 - γ)·w, once per round trip
+//! ```
+//!
+//! Signals    the raw RTT
+//! Source     Addanki et al., NSDI 2022, section 3.5 and algorithm 2
+//! Differs    - Alg. 2 prints the power per ACK and the update once per round trip. The gradient over the gap between two
+//!              ACKs explodes as the gap goes to zero, so here, as in the public Linux code, both happen once per round
+//!              trip; preset `artifact-ns3` does both per ACK, from the reference window, with τ·1.05 and γ = 0.7.
+//!            - A gradient below -1 would make power negative: it is floored.
+//! Limits     it assumes that the bottleneck sends at full rate, so free bandwidth is only taken additively, and
+//!            it sees the sum of all queues of the path
+
+use super::powertcp::{PowerLaw, PowerTcpParams};
+use crate::event::{Ack, Loss};
+use crate::law::{Decision, Law, Path};
+use crate::params::params;
+use crate::parts::float::ns;
+use poseidon_types::{BitRate, Nanos, Signals};
+
+params! {
+    /// θ-PowerTCP's parameters.
+    pub struct ThetaPowerTcpParams {
+        /// γ: weight of the new window (section 3.3).
+        gain: f64 = 0.9,
+        /// N of β = HostBw·τ/N (unstated; 10 in the public Linux code).
+        expected_flows: f64 = 10.0,
+        /// β as a rate, if not zero: what the ns-3 artifact uses, 150 Mbps.
+        additive_increase: BitRate = BitRate::ZERO,
+        /// τ: the base RTT of the whole network; 0 ns takes the path's own.
+        network_rtt: Nanos = Nanos::ZERO,
+        /// τ is multiplied by this; the artifact allows 5 % of standing delay.
+        rtt_slack: f64 = 1.0,
+        /// The smallest value of gradient + 1.
+        gradient_floor: f64 = 0.01,
+        /// Update with each ACK, from the window of the last round trip (artifact).
+        per_ack: bool = false,
+        /// The smallest window as a rate, if not zero (artifact); otherwise one packet.
+        min_rate: BitRate = BitRate::ZERO,
+    }
+    presets {
+        "artifact-ns3", "the constants of the public ns-3 code, from which figures 4-7 came", |p| {
+            p.gain = 0.7;
+            p.additive_increase = BitRate::from_mbps(150);
+            p.rtt_slack = 1.05;
+            p.gradient_floor = 0.5;
+            p.per_ack = true;
+            p.min_rate = BitRate::from_mbps(100);
+        };
+    }
+    check {
+        gain: "above 0 and at most 1", |p| p.gain > 0.0 && p.gain <= 1.0;
+        expected_flows: "at least 1", |p| p.expected_flows >= 1.0;
+        rtt_slack: "between 1 and 2", |p| (1.0..=2.0).contains(&p.rtt_slack);
+        gradient_floor: "above 0 and at most 1", |p| p.gradient_floor > 0.0 && p.gradient_floor <= 1.0;
+    }
+}
+
+/// One flow under θ-PowerTCP.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThetaPowerTcp {
+    law: PowerLaw,
+    /// The last sample: when, and its RTT.
+    last: Option<(Nanos, Nanos)>,
+    target_rtt: f64,
+    gradient_floor: f64,
+    per_ack: bool,
+}
+
+impl Law for ThetaPowerTcp {
+    const NAME: &'static str = "theta-powertcp";
+    const SOURCE: &'static str = "Addanki et al., NSDI 2022, Alg. 2, Eq. 8";
+    const STATE_LIMIT: usize = 192;
+    type Params = ThetaPowerTcpParams;
+
+    fn needs(_: &ThetaPowerTcpParams) -> Signals {
+        Signals::RTT
+    }
+
+    fn new(params: &ThetaPowerTcpParams, path: &Path) -> Self {
+        let shared = PowerTcpParams {
+            gain: params.gain,
+            expected_flows: params.expected_flows,
+            additive_increase: params.additive_increase,
+            network_rtt: params.network_rtt,
+            min_rate: params.min_rate,
+            reference_term: params.per_ack,
+            ..PowerTcpParams::default()
+        };
+        let law = PowerLaw::new(&shared, path);
+        Self {
+            target_rtt: law.horizon * params.rtt_slack,
+            law,
+            last: None,
+            gradient_floor: params.gradient_floor,
+            per_ack: params.per_ack,
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>) {
+        // Alg. 2 line 17: the snapshot's round trip is the update's.
+        let round_ended = self
+            .law
+            .history
+            .note(self.law.window, ack.acked_seq, ack.next_seq);
+        let Some((last_now, last_rtt)) = self.last else {
+            self.last = Some((ack.now, ack.rtt));
+            return;
+        };
+        let elapsed = ns(Nanos::new(ack.now.get().wrapping_sub(last_now.get())));
+        if elapsed == 0.0 || !(self.per_ack || round_ended) {
+            return;
+        }
+        self.last = Some((ack.now, ack.rtt));
+        let gradient = (ns(ack.rtt) - ns(last_rtt)) / elapsed;
+        let power = (gradient + 1.0).max(self.gradient_floor) * ns(ack.rtt) / self.target_rtt;
+        self.law.smooth(power, elapsed);
+        self.law.update(self.law.power);
+    }
+
+    fn on_loss(&mut self, _: &Loss) {}
+
+    fn on_timeout(&mut self, _: Nanos) {}
+
+    fn decision(&self) -> Decision {
+        self.law.decision()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use poseidon_types::Bytes;
+
+    const PATH: Path = Path {
+        mtu: Bytes::new(1_000),
+        line_rate: BitRate::from_gbps(25),
+        base_rtt: Nanos::from_micros(28),
+    };
+
+    fn ack(round: u64, rtt_us: u64) -> Ack<'static> {
+        Ack {
+            now: Nanos::from_micros(28 * round),
+            rtt: Nanos::from_micros(rtt_us),
+            acked_seq: round * 1_000,
+            next_seq: round * 1_000 + 999,
+            ..Ack::EMPTY
+        }
+    }
+
+    #[test]
+    fn a_steady_doubled_rtt_halves_the_window_per_round() {
+        let mut law = ThetaPowerTcp::new(&ThetaPowerTcpParams::default(), &PATH);
+        law.on_ack(&ack(1, 56));
+        law.on_ack(&ack(2, 56));
+        assert_eq!(law.law.power, 2.0);
+        let expected = 0.9 * (87_500.0 / 2.0 + 8_750.0) + 0.1 * 87_500.0;
+        assert!((law.law.window - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_rising_rtt_counts_for_more_than_a_steady_one() {
+        let window = |last| {
+            let mut law = ThetaPowerTcp::new(&ThetaPowerTcpParams::default(), &PATH);
+            law.on_ack(&ack(1, last));
+            law.on_ack(&ack(2, 56));
+            law.law.window
+        };
+        assert!(window(28) < window(56) && window(56) < window(80));
+    }
+}

@@ -1,0 +1,55 @@
+//! The window one round trip ago, in constant space.
+//!
+//! PowerTCP's update multiplies the window that was in force when the acknowledged packet was sent (`cwnd_old`,
+//! Alg. 1 line 3). Keeping one window per packet would cost a table per flow; the paper keeps one snapshot per
+//! round trip, and so does this.
+
+use super::gate::SeqGate;
+
+/// A snapshot of the window, renewed once per round trip.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WindowHistory {
+    snapshot: f64,
+    round: SeqGate,
+}
+
+impl WindowHistory {
+    /// The first snapshot is the initial window.
+    pub fn new(window: f64) -> Self {
+        Self {
+            snapshot: window,
+            round: SeqGate::default(),
+        }
+    }
+
+    /// The window about one round trip ago.
+    #[inline]
+    pub const fn old(&self) -> f64 {
+        self.snapshot
+    }
+
+    /// Notes the new `window`; it becomes the snapshot if this ACK ends a round trip, which is also the answer.
+    #[inline]
+    pub fn note(&mut self, window: f64, acked_seq: u64, next_seq: u64) -> bool {
+        let ended = self.round.passes(acked_seq, next_seq);
+        if ended {
+            self.snapshot = window;
+        }
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_snapshot_lags_one_round_trip() {
+        let mut history = WindowHistory::new(10.0);
+        assert!(!history.note(11.0, 1_000, 10_000));
+        assert!(!history.note(12.0, 9_000, 18_000));
+        assert_eq!(history.old(), 10.0);
+        assert!(history.note(13.0, 10_001, 20_000));
+        assert_eq!(history.old(), 13.0);
+    }
+}

@@ -1,0 +1,25 @@
+//! Mechanisms that several laws share, each in one file: parts, not copies.
+//!
+//! | part | what it does | used by |
+//! |---|---|---|
+//! | [`fixed_math`] | log2 and exp2 in integers, by two small tables | poseidon |
+//! | [`gate`] | once per round trip, by time or by sequence | all |
+//! | [`ewma`] | moving averages, by weight or by elapsed time | hpcc, powertcp, dctcp, timely |
+//! | [`history`] | the window one round trip ago | powertcp, theta-powertcp |
+//! | [`reno`] | slow start and congestion avoidance | dctcp, cubic, retcp |
+//! | [`variable_ai`] | variable additive increase (VAI) | hpcc, swift |
+//! | [`sampling`] | sampling frequency (SF) | hpcc, swift |
+//! | [`probabilistic`] | probabilistic feedback | hpcc, swift |
+//! | [`plb`] | when to change the path (PLB) | hosts |
+//! | [`float`] | the border between integers and `f64` | the peers' laws |
+
+pub mod ewma;
+pub mod fixed_math;
+pub mod float;
+pub mod gate;
+pub mod history;
+pub mod plb;
+pub mod probabilistic;
+pub mod reno;
+pub mod sampling;
+pub mod variable_ai;
