@@ -1,0 +1,33 @@
+//! What tests compare with: exact oracles and the papers' own analytic models.
+//!
+//! Nothing here runs a control law or a packet. Each module is one equation system with the place where the
+//! paper prints it, so that a law or a simulation can be held against it and a figure be drawn from it.
+//! Only tests may depend on this crate: it uses `std` and floating point.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`rng`] | [`SplitMix64`], a seeded generator whose numbers never change |
+//! | [`rational`] | [`Rational`], exact arithmetic on `u128` |
+//! | [`network`] | [`Network`] of links and flows, and random ones |
+//! | [`maxmin`] | [`max_min()`], the exact max-min fair shares of a network |
+//!
+//! ```
+//! use poseidon_testkit::{Flow, Network, Rational, max_min};
+//! let parking_lot = Network {
+//!     capacities_mbps: vec![100_000, 100_000],
+//!     flows: vec![Flow::through([0, 1]), Flow::through([0]), Flow::through([0]), Flow::through([1])],
+//! };
+//! let shares = max_min(&parking_lot);
+//! assert_eq!(shares[0].rate_mbps, Rational::new(100_000, 3));
+//! assert_eq!(shares[3].rate_mbps, Rational::new(200_000, 3));
+//! ```
+
+pub mod maxmin;
+pub mod network;
+pub mod rational;
+pub mod rng;
+
+pub use maxmin::{Bottleneck, Share, max_min};
+pub use network::{Flow, Network, random_network};
+pub use rational::Rational;
+pub use rng::SplitMix64;
