@@ -10,6 +10,8 @@
 //! | [`rational`] | [`Rational`], exact arithmetic on `u128` |
 //! | [`network`] | [`Network`] of links and flows, and random ones |
 //! | [`maxmin`] | [`max_min()`], the exact max-min fair shares of a network |
+//! | [`powertcp_fluid`] | PowerTCP's fluid model of four control laws at one bottleneck (fig. 2, theorems) |
+//! | [`powertcp_phase`] | its phase plots (fig. 3) |
 //!
 //! ```
 //! use poseidon_testkit::{Flow, Network, Rational, max_min};
@@ -24,6 +26,8 @@
 
 pub mod maxmin;
 pub mod network;
+pub mod powertcp_fluid;
+pub mod powertcp_phase;
 pub mod rational;
 pub mod rng;
 
