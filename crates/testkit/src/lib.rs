@@ -12,6 +12,7 @@
 //! | [`maxmin`] | [`max_min()`], the exact max-min fair shares of a network |
 //! | [`powertcp_fluid`] | PowerTCP's fluid model of four control laws at one bottleneck (fig. 2, theorems) |
 //! | [`powertcp_phase`] | its phase plots (fig. 3) |
+//! | [`sampling_fluid`] | Sampling Frequency against one decrease per RTT (VAI+SF fig. 4) |
 //!
 //! ```
 //! use poseidon_testkit::{Flow, Network, Rational, max_min};
@@ -30,6 +31,7 @@ pub mod powertcp_fluid;
 pub mod powertcp_phase;
 pub mod rational;
 pub mod rng;
+pub mod sampling_fluid;
 
 pub use maxmin::{Bottleneck, Share, max_min};
 pub use network::{Flow, Network, random_network};
