@@ -12,6 +12,8 @@
 //! | [`maxmin`] | [`max_min()`], the exact max-min fair shares of a network |
 //! | [`powertcp_fluid`] | PowerTCP's fluid model of four control laws at one bottleneck (fig. 2, theorems) |
 //! | [`powertcp_phase`] | its phase plots (fig. 3) |
+//! | [`rpm_fluid`] | the loop of reverse path marking, its Lemma 1 and the stable gain |
+//! | [`delay_line`] | integrates an equation with two delays, for the above |
 //! | [`sampling_fluid`] | Sampling Frequency against one decrease per RTT (VAI+SF fig. 4) |
 //!
 //! ```
@@ -25,12 +27,14 @@
 //! assert_eq!(shares[3].rate_mbps, Rational::new(200_000, 3));
 //! ```
 
+pub mod delay_line;
 pub mod maxmin;
 pub mod network;
 pub mod powertcp_fluid;
 pub mod powertcp_phase;
 pub mod rational;
 pub mod rng;
+pub mod rpm_fluid;
 pub mod sampling_fluid;
 
 pub use maxmin::{Bottleneck, Share, max_min};
