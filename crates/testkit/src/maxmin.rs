@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_one_bottleneck_leaves_goes_to_the_others() {
-        // Bertsekas and Gallager, fig. 6.11: all links 1; three flows share one link, so a fourth, which
+        // After the example of Bertsekas and Gallager: all links 1; three flows share one link, so a fourth, which
         // shares its other link with one of them, takes the remaining 2/3.
         let flows = vec![
             Flow::through([0, 1, 2]),
