@@ -10,7 +10,7 @@ use poseidon_types::{BitRate, Bytes, Nanos, Packets, Signals};
 /// A law has no clock, no generator, no errors and no heap. Time and chance arrive in the events, so the same
 /// events give the same decisions, bit for bit, in a simulator, in QUIC and in the kernel. What a law cannot use
 /// is refused when it is built; afterwards it saturates.
-pub trait Law: Clone + Debug {
+pub trait Law: Clone + Debug + PartialEq {
     /// Its name in scenario files and on the command line.
     const NAME: &'static str;
     /// Paper, algorithm and equations it implements.
@@ -39,6 +39,10 @@ pub trait Law: Clone + Debug {
     fn decision(&self) -> Decision;
 }
 
+/// The longest round-trip time a law holds, 4.29 s: what 32 bits of nanoseconds hold, and beyond any datacenter's.
+/// Longer ones count as this.
+pub const LONGEST_RTT: Nanos = Nanos::new(u32::MAX as u64);
+
 /// What a law knows of its path when the flow starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
@@ -57,7 +61,7 @@ impl Path {
         match self {
             Self { mtu, .. } if !(1..=65_535).contains(&mtu.get()) => Err(PathError::Mtu(*mtu)),
             Self { line_rate, .. } if line_rate.is_zero() => Err(PathError::LineRate),
-            Self { base_rtt, .. } if !(1..1 << 32).contains(&base_rtt.get()) => {
+            Self { base_rtt, .. } if base_rtt.is_zero() || *base_rtt > LONGEST_RTT => {
                 Err(PathError::BaseRtt(*base_rtt))
             }
             _ => Ok(()),
@@ -78,7 +82,7 @@ pub enum PathError {
     Mtu(Bytes),
     /// The line rate is zero.
     LineRate,
-    /// The base RTT is zero or above 4.29 s, beyond what a datacenter law's state holds.
+    /// The base RTT is zero or above [`LONGEST_RTT`].
     BaseRtt(Nanos),
 }
 

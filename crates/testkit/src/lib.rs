@@ -1,8 +1,9 @@
-//! What tests compare with: exact oracles and the papers' own analytic models.
+//! What tests compare with and drive laws by: exact oracles, the papers' own analytic models, a fluid loop around
+//! any law, and random operations for any law.
 //!
-//! Nothing here runs a control law or a packet. Each module is one equation system with the place where the
-//! paper prints it, so that a law or a simulation can be held against it and a figure be drawn from it.
-//! Only tests may depend on this crate: it uses `std` and floating point.
+//! Each model is one equation system with the place where the paper prints it, so that a law or a simulation can be
+//! held against it and a figure be drawn from it. Only tests may depend on this crate: it uses `std` and floating
+//! point.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -10,6 +11,8 @@
 //! | [`rational`] | [`Rational`], exact arithmetic on `u128` |
 //! | [`network`] | [`Network`] of links and flows, and random ones |
 //! | [`maxmin`] | [`max_min()`], the exact max-min fair shares of a network |
+//! | [`fluid_loop`] | a network without packets around any law: does it converge, and where to |
+//! | [`operations`] | random operations for any law: does it survive, and replay |
 //! | [`powertcp_fluid`] | PowerTCP's fluid model of four control laws at one bottleneck (fig. 2, theorems) |
 //! | [`powertcp_phase`] | its phase plots (fig. 3) |
 //! | [`rpm_fluid`] | the loop of reverse path marking, its Lemma 1 and the stable gain |
@@ -28,8 +31,10 @@
 //! ```
 
 pub mod delay_line;
+pub mod fluid_loop;
 pub mod maxmin;
 pub mod network;
+pub mod operations;
 pub mod powertcp_fluid;
 pub mod powertcp_phase;
 pub mod rational;
@@ -37,6 +42,7 @@ pub mod rng;
 pub mod rpm_fluid;
 pub mod sampling_fluid;
 
+pub use fluid_loop::FluidLoop;
 pub use maxmin::{Bottleneck, Share, max_min};
 pub use network::{Flow, Network, random_network};
 pub use rational::Rational;

@@ -39,6 +39,9 @@ impl Signals {
     /// Whether the circuit to the destination is up.
     pub const CIRCUIT_STATE: Self = Self(1 << 7);
 
+    /// Every signal there is.
+    pub const ALL: Self = Self(0xff);
+
     /// Both sets together.
     #[inline]
     pub const fn union(self, other: Self) -> Self {
@@ -61,6 +64,14 @@ impl Signals {
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
+    }
+
+    /// Its signals, one at a time.
+    pub fn each(self) -> impl Iterator<Item = Self> {
+        NAMES
+            .iter()
+            .map(|(signal, _)| *signal)
+            .filter(move |signal| self.supplies(*signal))
     }
 
     /// The names of the signals in this set.
@@ -116,5 +127,9 @@ mod tests {
             "rtt, max-hop-delay"
         );
         assert_eq!(Signals::NONE.to_string(), "nothing");
+        assert_eq!(
+            Signals::ALL.each().fold(Signals::NONE, Signals::union),
+            Signals::ALL
+        );
     }
 }

@@ -105,13 +105,8 @@ impl Packets {
 
 impl fmt::Display for Packets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let thousandths = (u128::from(self.0) * 1_000 + (1 << 23)) >> Self::FRACTION_BITS;
-        let (whole, rest) = (thousandths / 1_000, thousandths % 1_000);
-        if rest == 0 {
-            write!(f, "{whole} packets")
-        } else {
-            write!(f, "{whole}.{rest:03} packets")
-        }
+        crate::fraction::print_shortest(f, self.0, Self::FRACTION_BITS)?;
+        f.write_str(" packets")
     }
 }
 
@@ -165,7 +160,7 @@ mod tests {
         let tiny: Packets = "0.01 packets".parse().expect("reads");
         assert_eq!((tiny.floor(), tiny.ceil()), (0, 1));
         assert_eq!(tiny.q24(), 167_772);
-        assert_eq!(tiny.to_string(), "0.010 packets");
+        assert_eq!(tiny.to_string(), "0.01 packets");
         assert_eq!(tiny.to_bytes_floor(Bytes::new(4096)), Bytes::new(40));
         assert_eq!("32 packets".parse(), Ok(Packets::whole(32)));
         assert_eq!(Packets::whole(32).to_string(), "32 packets");

@@ -189,7 +189,7 @@ const fn has_finite_decimals(mut size: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::{BitRate, Bytes, Nanos, Picos};
+    use crate::{BitRate, Bytes, Fraction, Nanos, Packets, Picos};
     use proptest::prelude::*;
     use std::string::ToString;
 
@@ -242,14 +242,16 @@ mod tests {
             prop_assert_eq!(Picos::new(x).to_string().parse(), Ok(Picos::new(x)));
             prop_assert_eq!(Bytes::new(x).to_string().parse(), Ok(Bytes::new(x)));
             prop_assert_eq!(BitRate::from_bps(x).to_string().parse(), Ok(BitRate::from_bps(x)));
+            prop_assert_eq!(Packets::from_q24(x).to_string().parse(), Ok(Packets::from_q24(x)));
+            prop_assert_eq!(Fraction::from_q32(x).to_string().parse(), Ok(Fraction::from_q32(x)));
         }
 
         #[test]
         fn any_text_is_answered(text in ".*") {
             let _ = text.parse::<Nanos>();
             let _ = text.parse::<Bytes>();
-            let _ = text.parse::<crate::Packets>();
-            let _ = text.parse::<crate::Fraction>();
+            let _ = text.parse::<Packets>();
+            let _ = text.parse::<Fraction>();
         }
     }
 }

@@ -19,7 +19,7 @@
 //!            Poseidon is about
 
 use crate::event::{Ack, Loss};
-use crate::law::{Decision, Law, Pacing, Path};
+use crate::law::{Decision, LONGEST_RTT, Law, Pacing, Path};
 use crate::params::params;
 use crate::parts::ewma::blend;
 use crate::parts::float::{bounded, bytes_per_ns, ns, packets, to_nanos, to_window};
@@ -264,7 +264,7 @@ impl Law for Swift {
 
     fn on_ack(&mut self, ack: &Ack<'_>) {
         self.timeouts = 0;
-        self.rtt = ack.rtt;
+        self.rtt = ack.rtt.min(LONGEST_RTT);
         let delay = ns(ack.rtt);
         let fixed_target = self.base_target + f64::from(ack.hop_count) * self.per_hop;
         // The target moves with every window: it is not cached per round trip.

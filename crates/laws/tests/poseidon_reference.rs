@@ -1,0 +1,335 @@
+//! Integer Poseidon against the paper's equations, written straight from the page in `f64`.
+
+use poseidon_laws::laws::poseidon::{Poseidon, PoseidonParams};
+use poseidon_laws::params::Params;
+use poseidon_laws::{Ack, Law, Path};
+use poseidon_testkit::SplitMix64;
+use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Packets};
+use proptest::prelude::*;
+
+/// The paper's constants (section 5, caption of Fig. 7b); times in us, rates in Gbps.
+#[derive(Clone, Copy)]
+struct Paper {
+    p: f64,
+    k: f64,
+    m: f64,
+    min_rate: f64,
+    max_rate: f64,
+}
+
+const PAPER: Paper = Paper {
+    p: 40.0,
+    k: 2.0,
+    m: 0.25,
+    min_rate: 0.02,
+    max_rate: 200.0,
+};
+
+impl Paper {
+    fn alpha(&self) -> f64 {
+        self.max_rate.ln() - self.min_rate.ln()
+    }
+
+    /// Eq. 3.
+    fn target(&self, rate: f64) -> f64 {
+        self.p * (self.max_rate.ln() - rate.ln()) / self.alpha() + self.k
+    }
+
+    /// Eq. 4.
+    fn update(&self, target: f64, delay: f64) -> f64 {
+        ((target - delay) / self.p * self.alpha() * self.m).exp()
+    }
+
+    /// U at a rate, within the bounds of Alg. 1.
+    fn step(&self, rate: f64, delay: f64, bounds: (f64, f64)) -> f64 {
+        let rate = rate.clamp(self.min_rate, self.max_rate);
+        self.update(self.target(rate), delay).clamp(bounds.0, bounds.1)
+    }
+}
+
+const MTU: Bytes = Bytes::new(4_096);
+
+fn path(rtt: Nanos) -> Path {
+    Path {
+        mtu: MTU,
+        line_rate: BitRate::from_gbps(200),
+        base_rtt: rtt,
+    }
+}
+
+/// What the integer law makes of one ACK for one packet: the step U and the new window.
+fn integer_step(params: &PoseidonParams, window: Packets, rtt: Nanos, delay: Nanos) -> (f64, f64) {
+    let params = PoseidonParams {
+        initial_window: window,
+        ..params.clone()
+    };
+    let mut law = Poseidon::new(&params, &path(rtt));
+    law.on_ack(&Ack {
+        now: rtt,
+        rtt,
+        packets: 1,
+        max_hop_delay: Some(delay),
+        ..Ack::EMPTY
+    });
+    let (old, new) = (as_f64(window), as_f64(law.decision().window));
+    (if new >= old { 1.0 + new - old } else { new / old }, new)
+}
+
+fn as_f64(window: Packets) -> f64 {
+    window.q24() as f64 / Packets::ONE.q24() as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "test inputs are small and positive"
+)]
+fn whole(x: f64) -> u64 {
+    x as u64
+}
+
+/// A number between `low` and `high`, evenly spread over its magnitude.
+fn log_uniform(rng: &mut SplitMix64, low: f64, high: f64) -> f64 {
+    low * (high / low).powf(rng.unit())
+}
+
+#[test]
+fn stays_within_one_part_in_ten_thousand_over_a_million_points() {
+    let mut rng = SplitMix64::new(1);
+    let (mut worst_step, mut worst_window) = (0.0f64, 0.0f64);
+    // Far below the largest window, so that its bound does not hide the step.
+    let params = PoseidonParams {
+        max_window: Packets::whole(32_768),
+        ..PoseidonParams::default()
+    };
+    for _ in 0..1_000_000 {
+        let window = Packets::from_q24(whole(log_uniform(&mut rng, 0.0101, 16_000.0) * 16_777_216.0));
+        let rtt = Nanos::new(whole(log_uniform(&mut rng, 2_000.0, 5_000_000.0)));
+        let rate = as_f64(window) * 4_096.0 * 8.0 / rtt.get() as f64;
+        let target = PAPER.target(rate.clamp(PAPER.min_rate, PAPER.max_rate)) * 1_000.0;
+        let delay = if rng.below(4) == 0 {
+            rng.below(200_000)
+        } else {
+            whole((target + (rng.unit() - 0.5) * 40_000.0).max(0.0))
+        };
+        let step = PAPER.step(rate, delay as f64 / 1_000.0, (0.5, 2.0));
+        let (got_step, got_window) = integer_step(&params, window, rtt, Nanos::new(delay));
+        let old = as_f64(window);
+        // Alg. 1: line 5 grows by U - 1 per acknowledged packet, line 7 multiplies; 0.01 is the smallest window.
+        let new = if delay as f64 <= target {
+            old + step - 1.0
+        } else {
+            (old * step).max(0.01)
+        };
+        if old * step > 0.0101 {
+            worst_step = worst_step.max((got_step / step - 1.0).abs());
+        }
+        worst_window = worst_window.max((got_window / new - 1.0).abs());
+    }
+    println!("worst relative error: step {worst_step:.2e}, window {worst_window:.2e}");
+    assert!(worst_step < 1e-4, "step {worst_step:e}");
+    // One packet of growth on a window of 0.01 packets multiplies the error of U - 1 by up to a hundred.
+    assert!(worst_window < 1e-3, "window {worst_window:e}");
+}
+
+#[test]
+fn is_monotone_where_the_equations_are() {
+    let mut rng = SplitMix64::new(2);
+    let params = PoseidonParams::default();
+    for _ in 0..20_000 {
+        let window = Packets::from_q24(rng.within(200_000, 200 << 24));
+        let rtt = Nanos::new(rng.within(4_000, 300_000));
+        let delay = Nanos::new(rng.below(60_000));
+        let (step, _) = integer_step(&params, window, rtt, delay);
+        let later = integer_step(&params, window, rtt, delay + Nanos::new(rng.within(1, 2_000))).0;
+        assert!(later <= step, "a longer delay never gives a larger step");
+        let wider = Packets::from_q24(window.q24() + rng.within(1, 1 << 24));
+        let target = |window, rtt| {
+            let params = PoseidonParams {
+                initial_window: window,
+                ..params.clone()
+            };
+            Poseidon::new(&params, &path(rtt)).target_delay()
+        };
+        assert!(
+            target(wider, rtt) <= target(window, rtt),
+            "a faster flow never has a larger target"
+        );
+        let slower = rtt + Nanos::new(rng.within(1, 10_000));
+        assert!(
+            target(window, slower) >= target(window, rtt),
+            "a slower one never has a smaller target"
+        );
+    }
+}
+
+#[test]
+fn the_target_falls_by_three_microseconds_per_doubling() {
+    // p·ln 2/α; the text prints ln(c)/p, which has the wrong dimension.
+    let per_doubling = 40.0 * 2.0f64.ln() / PAPER.alpha();
+    assert!((per_doubling - 3.0103).abs() < 1e-4, "{per_doubling}");
+    let target = |packets| {
+        let params = PoseidonParams {
+            initial_window: Packets::whole(packets),
+            ..PoseidonParams::default()
+        };
+        // One packet per 163.84 us is 0.2 Gbps, so that 1 to 256 packets stay below 51.2 Gbps.
+        Poseidon::new(&params, &path(Nanos::new(163_840)))
+            .target_delay()
+            .get()
+    };
+    for doubling in 0..8 {
+        let fall = target(1 << doubling) - target(2 << doubling);
+        assert!((3_009..=3_011).contains(&fall), "doubling {doubling}: {fall} ns");
+    }
+}
+
+#[test]
+fn the_targets_of_equal_shares_of_200_gbps() {
+    let table = [
+        (1, 2.00),
+        (2, 5.01),
+        (3, 6.77),
+        (5, 8.99),
+        (10, 12.00),
+        (20, 15.01),
+        (50, 18.99),
+        (100, 22.00),
+        (200, 25.01),
+        (500, 28.99),
+        (1_000, 32.00),
+    ];
+    for (flows, us) in table {
+        // 1000 packets per 163.84 us are 200 Gbps.
+        let share = Packets::from_q24((1_000 << 24) / flows);
+        let params = PoseidonParams {
+            initial_window: share,
+            max_window: Packets::whole(2_000),
+            ..PoseidonParams::default()
+        };
+        let target = Poseidon::new(&params, &path(Nanos::new(163_840)))
+            .target_delay()
+            .get() as f64
+            / 1_000.0;
+        assert!(
+            (target - us).abs() < 0.006,
+            "{flows} flows: {target} us, expected {us}"
+        );
+    }
+}
+
+/// Fig. 7a: from 1 Gbps to a fair share of 50 Gbps, with the delay held at T(50 Gbps).
+#[test]
+fn fig_7a_reaches_95_percent_of_50_gbps_at_round_trip_16() {
+    let delay = PAPER.target(50.0);
+    let mut rate = 1.0;
+    let reached = |rate: f64| rate >= 0.95 * 50.0;
+    let by_equation = (1..).find(|_| {
+        rate *= PAPER.step(rate, delay, (0.5, 2.0));
+        reached(rate)
+    });
+    assert_eq!(by_equation, Some(16));
+
+    // The integer law on packets of 64 bytes: 1 Gbps is 195 packets per 100 us.
+    let rtt = Nanos::from_micros(100);
+    let small = Path {
+        mtu: Bytes::new(64),
+        line_rate: BitRate::from_gbps(200),
+        base_rtt: rtt,
+    };
+    let to_gbps = |window: Packets| as_f64(window) * 64.0 * 8.0 / 100_000.0;
+    let params = PoseidonParams {
+        initial_window: Packets::from_q24((195 << 24) + (5 << 24) / 16),
+        max_window: Packets::whole(32_768),
+        ..PoseidonParams::default()
+    };
+    let mut law = Poseidon::new(&params, &small);
+    let by_law = (1..).find(|_| {
+        let packets = u32::try_from(law.decision().window.floor()).expect("small");
+        let max_hop_delay = Some(Nanos::new(whole(delay * 1_000.0)));
+        law.on_ack(&Ack {
+            rtt,
+            packets,
+            max_hop_delay,
+            ..Ack::EMPTY
+        });
+        reached(to_gbps(law.decision().window))
+    });
+    assert_eq!(by_law, Some(16));
+
+    // Additive increase of 1 Gbps per round trip needs 47 to the same 95 %, and 49 to the end.
+    assert_eq!((1..).find(|rtts| reached(1.0 + f64::from(*rtts))), Some(47));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Eq. 1: grow at or below the target, shrink above it.
+    #[test]
+    fn eq_1_holds(rate in 0.02f64..200.0, delay in 0.0f64..80.0, m in 0.01f64..1.99) {
+        let paper = Paper { m, ..PAPER };
+        let target = paper.target(rate);
+        let step = paper.update(target, delay);
+        prop_assert_eq!(delay <= target, step >= 1.0);
+    }
+
+    /// Eq. 2: a²/b² < U(b)/U(a) < 1, for every delay.
+    #[test]
+    fn eq_2_holds_below_m_2(a in 0.02f64..199.0, share in 0.001f64..1.0, delay in 0.0f64..80.0, m in 0.01f64..1.99) {
+        let b = a + share * (200.0 - a);
+        let paper = Paper { m, ..PAPER };
+        let ratio = paper.update(paper.target(b), delay) / paper.update(paper.target(a), delay);
+        prop_assert!((a / b).powi(2) < ratio && ratio < 1.0, "{ratio}");
+    }
+
+    /// And not at m = 2 or above: fairness is overshot.
+    #[test]
+    fn eq_2_fails_from_m_2(a in 0.02f64..100.0, delay in 0.0f64..80.0, m in 2.0f64..4.0) {
+        let b = 2.0 * a;
+        let paper = Paper { m, ..PAPER };
+        let ratio = paper.update(paper.target(b), delay) / paper.update(paper.target(a), delay);
+        prop_assert!(ratio <= (a / b).powi(2) * (1.0 + 1e-9), "{ratio}");
+    }
+
+    /// The integer law obeys both, within its arithmetic, for rates at least 1 % apart.
+    #[test]
+    fn the_integer_law_obeys_eq_1_and_eq_2(
+        a in 0.3f64..150.0, gap in 1.01f64..1.3, delay in 100u64..30_000, m_percent in 1u32..199,
+    ) {
+        let rtt = Nanos::new(163_840);
+        let params = PoseidonParams {
+            step: Fraction::ratio(m_percent, 100),
+            min_decrease: Fraction::ratio(1, 1_000),
+            max_increase: Fraction::ratio(16, 1),
+            max_window: Packets::whole(2_000),
+            min_window: Packets::from_q24(1),
+            ..PoseidonParams::default()
+        };
+        prop_assert_eq!(params.check(), Ok(()));
+        let step = |gbps: f64| {
+            let window = Packets::from_q24(whole(gbps * 5.0 * 16_777_216.0));
+            integer_step(&params, window, rtt, Nanos::new(delay)).0
+        };
+        let b = a * gap;
+        let (ua, ub) = (step(a), step(b));
+        // Away from its bounds, where two steps would be equal.
+        prop_assume!(ua < 15.9 && ub > 0.0011);
+        let target = PAPER.target(a) * 1_000.0;
+        if (target - delay as f64).abs() > 1.0 {
+            prop_assert_eq!(ua >= 1.0, delay as f64 <= target);
+        }
+        let slack = 1e-4;
+        prop_assert!(ub / ua < 1.0 + slack, "faster {} slower {}", ub, ua);
+        prop_assert!(ub / ua > (a / b).powi(2) * (1.0 - slack), "faster {} slower {}", ub, ua);
+    }
+}
+
+#[test]
+fn a_step_outside_eq_2_is_refused() {
+    let params = PoseidonParams {
+        step: Fraction::ratio(2, 1),
+        ..PoseidonParams::default()
+    };
+    let error = params.check().expect_err("m = 2");
+    assert_eq!(error.to_string(), "step must be above 0 and below 2 (Eq. 2)");
+}
