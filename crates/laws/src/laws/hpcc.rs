@@ -25,10 +25,11 @@ use crate::params::params;
 use crate::parts::ewma::over_time;
 use crate::parts::float::{bounded, bytes, bytes_per_ns, ns, to_nanos, to_rate, to_window};
 use crate::parts::gate::SeqGate;
+use crate::parts::hop_delta::LastHops;
 use crate::parts::probabilistic;
 use crate::parts::sampling::Sampling;
 use crate::parts::variable_ai::{VariableAi, VariableAiParams};
-use poseidon_types::{BitRate, Bytes, HopStack, Nanos, Signals};
+use poseidon_types::{BitRate, Bytes, Nanos, Signals};
 
 params! {
     /// HPCC's parameters.
@@ -85,8 +86,8 @@ pub struct Hpcc {
     round: SeqGate,
     samples: Sampling,
     tokens: VariableAi,
-    /// L: the records of the last ACK.
-    last: HopStack,
+    /// L.
+    last: LastHops,
 
     horizon: f64,
     target: f64,
@@ -128,7 +129,7 @@ impl Law for Hpcc {
             round: SeqGate::default(),
             samples: Sampling::default(),
             tokens: VariableAi::default(),
-            last: HopStack::EMPTY,
+            last: LastHops::default(),
             horizon,
             target: params.target_utilisation,
             increase: bytes_per_ns(params.additive_increase) * horizon,
@@ -224,32 +225,22 @@ struct Sample {
 impl Hpcc {
     /// Alg. 1, `MeasureInflight`; `None` for a first ACK, a new path, or no hop that advanced.
     fn measure(&mut self, ack: &Ack<'_>) -> Option<Sample> {
-        let (now, before) = (ack.hops.records, self.last);
-        self.last.replace(now);
-        if now.is_empty() || now.len() != before.as_slice().len() {
-            return None;
-        }
         let mut worst: Option<Sample> = None;
         let mut longest: f64 = 0.0;
-        for (new, old) in now.iter().zip(before.as_slice()) {
-            let elapsed = ns(ack.hops.wrap.elapsed(*new, *old));
-            let rate = bytes_per_ns(new.rate);
-            if elapsed == 0.0 || rate == 0.0 || new.rate != old.rate {
-                continue;
-            }
+        for hop in self.last.deltas(ack.hops) {
             // The smaller of two queues filters one-packet spikes.
-            let queue = bytes(new.queue.min(old.queue));
-            let sent = bytes(ack.hops.wrap.sent_between(*new, *old));
-            let utilisation = queue / (rate * self.horizon) + sent / elapsed / rate;
-            longest = longest.max(bytes(new.queue));
+            let queue = hop.queue.min(hop.old_queue);
+            let utilisation = queue / (hop.rate * self.horizon) + hop.sent / hop.elapsed / hop.rate;
+            longest = longest.max(hop.queue);
             if worst.as_ref().is_none_or(|w| utilisation > w.utilisation) {
                 worst = Some(Sample {
                     utilisation,
-                    elapsed,
+                    elapsed: hop.elapsed,
                     queue: 0.0,
                 });
             }
         }
+        self.last.keep(ack.hops);
         worst.map(|sample| Sample {
             queue: longest,
             ..sample

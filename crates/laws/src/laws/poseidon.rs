@@ -127,16 +127,16 @@ params! {
     presets {}
     check {
         step: "above 0 and below 2 (Eq. 2)", |p| p.step > Fraction::ZERO && p.step.q32() < 2 << 32;
-        target_range: "between 2 us and 10 ms",
-            |p| (2_000..=10_000_000).contains(&p.target_range.get());
-        target_floor: "between 1 ns and 100 ms", |p| (1..=100_000_000).contains(&p.target_floor.get());
-        fixed_target: "between 1 ns and 100 ms", |p| (1..=100_000_000).contains(&p.fixed_target.get());
-        ratio_delay: "at most 100 ms", |p| p.ratio_delay.get() <= 100_000_000;
+        target_range: "between 2 us and 1 s",
+            |p| (2_000..=1_000_000_000).contains(&p.target_range.get());
+        target_floor: "between 1 ns and 1 s", |p| (1..=1_000_000_000).contains(&p.target_floor.get());
+        fixed_target: "between 1 ns and 1 s", |p| (1..=1_000_000_000).contains(&p.fixed_target.get());
+        ratio_delay: "at most 1 s", |p| p.ratio_delay.get() <= 1_000_000_000;
         min_rate: "above zero and at most a quarter of max_rate",
             |p| p.min_rate > BitRate::ZERO && p.min_rate.get() <= p.max_rate.get() / 4;
         max_rate: "at most 100 Tbps", |p| p.max_rate <= BitRate::from_gbps(100_000);
-        min_decrease: "between 0.001 and 1",
-            |p| p.min_decrease >= Fraction::ratio(1, 1_000) && p.min_decrease < Fraction::ONE;
+        min_decrease: "between 0.01 and 1",
+            |p| p.min_decrease >= Fraction::ratio(1, 100) && p.min_decrease < Fraction::ONE;
         max_increase: "above 1 and at most 16",
             |p| p.max_increase > Fraction::ONE && p.max_increase <= Fraction::ratio(16, 1);
         min_window: "above zero and at most one packet",
@@ -150,14 +150,12 @@ params! {
     }
 }
 
-/// Fractional bits of a target or a delay inside the law: 1/256 ns, so that rounding a target costs nothing.
+/// Fractional bits of a target inside the `ratio` update: 1/256 ns, so that rounding a target costs nothing.
 const DELAY_Q: u32 = 8;
-/// Fractional bits of `gain`, in log2 units per nanosecond.
-const GAIN_Q: u32 = 36;
-/// Distances beyond 4 ms step as far as one of 4 ms: U is at its bound long before, and products fit 64 bits.
-const FARTHEST: i64 = 1 << (22 + DELAY_Q);
 /// Packets that one ACK may count for in a growth step; bounds the product below.
 const MOST_ACKED: u32 = 1 << 16;
+/// Fractional bits of the bounds of a step: 2^-12 in log2 is 8.5e-5 of the bound, and exact for powers of two.
+const BOUND_Q: u32 = 12;
 
 /// One flow under Poseidon: 64 bytes, constants included.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,21 +170,23 @@ pub struct Poseidon {
     rate_offset: i32,
     /// A = log2(max/min), 24 fractional bits.
     span: u32,
-    /// `log`: ns of target per doubling of the rate, p/A. `inv-sqrt`: ns per unit of 2^(L/2). 8 fractional bits.
-    slope: u32,
+    /// What one unit of [`Self::scale`] adds to log2 U, 24 fractional bits (`ratio`: to the target, ns, 8 fractional bits).
+    weight: u32,
     /// Smallest target, ns.
     floor: u32,
-    /// `distance`: log2 of the step per ns of distance, m·A/p, 36 fractional bits. `ratio`: m, ns.
+    /// What one ns of delay takes from log2 U, m·A/p, times 2^(24 + `gain_shift`); between 2^30 and 2^31, so that any
+    /// delay fits (`ratio`: its m, ns).
     gain: u32,
-    /// log2 of the strongest cut and the strongest growth, 24 fractional bits.
-    min_step: i32,
-    max_step: i32,
     /// 24 fractional bits.
     min_window: u32,
     /// The unloaded RTT, ns.
     base_rtt: u32,
+    /// log2 of the strongest cut and the strongest growth, 12 fractional bits.
+    min_step: i16,
+    max_step: i16,
     /// Whole packets.
     max_window: u16,
+    gain_shift: u8,
     timeouts: u8,
     reset_after: u8,
     target: Target,
@@ -214,41 +214,40 @@ impl Law for Poseidon {
         let span = log2_slow(params.max_rate.get()) - log2_slow(params.min_rate.get());
         // One raw unit of window is 2^-24 packets; in one nanosecond that is this rate.
         let unit_rate = log2_slow(path.mtu.get().saturating_mul(8_000_000_000)) - (24 << Q);
-        let range_q8 = params.target_range.get() << DELAY_Q;
-        let slope = match params.target {
-            Target::Log => shift_div(range_q8, Q, span.cast_unsigned()),
-            Target::InvSqrtRate | Target::InvSqrtWindow => {
-                shift_div(range_q8, Q, exp2(span / 2).saturating_sub(ONE.cast_unsigned()))
-            }
-            Target::Fixed => 0,
+        // The largest value of `scale`, at which the target is p above its floor.
+        let largest = match params.target {
+            Target::Log | Target::Fixed => span.cast_unsigned(),
+            Target::InvSqrtRate | Target::InvSqrtWindow => exp2(span / 2) - ONE.cast_unsigned(),
         };
-        let gain = match params.update {
-            Update::Ratio => params.ratio_delay.get(),
-            Update::Distance | Update::Aimd => {
-                // m has 32 fractional bits and A 24; the quotient by p keeps 36.
-                let product = u128::from(params.step.q32()) * u128::from(span.cast_unsigned());
-                let rounded = (product >> (32 + Q - GAIN_Q)) / u128::from(params.target_range.get());
-                u64::try_from(rounded).unwrap_or(u64::MAX)
-            }
+        // m·A with 24 fractional bits: log2 U at the slowest rate and the smallest target.
+        let reach = params.step.of_floor(span.cast_unsigned());
+        let (gain, gain_shift) = normalised(reach, params.target_range.get());
+        let (gain, weight) = match params.update {
+            Update::Distance | Update::Aimd => (gain, shift_div(reach, Q, largest)),
+            Update::Ratio => (
+                params.ratio_delay.get(),
+                shift_div(params.target_range.get() << DELAY_Q, Q, largest),
+            ),
         };
-        let floor = match params.target {
-            Target::Fixed => params.fixed_target,
-            _ => params.target_floor,
+        let (floor, weight) = match params.target {
+            Target::Fixed => (params.fixed_target, 0),
+            _ => (params.target_floor, weight),
         };
         Self {
             window: params.initial_window.q24(),
             last_cut: TimeGate::NEVER,
             rtt: low_32(path.base_rtt.get()),
-            rate_offset: signed_32(log2_slow(params.max_rate.get()) - unit_rate),
+            rate_offset: i32::try_from(log2_slow(params.max_rate.get()) - unit_rate).unwrap_or(i32::MAX),
             span: low_32(span.cast_unsigned()),
-            slope: low_32(slope),
+            weight: low_32(weight),
             floor: low_32(floor.get()),
             gain: low_32(gain),
-            min_step: signed_32(log2_slow(params.min_decrease.q32()) - (32 << Q)),
-            max_step: signed_32(log2_slow(params.max_increase.q32()) - (32 << Q)),
             min_window: low_32(params.min_window.q24()),
             base_rtt: low_32(path.base_rtt.get()),
+            min_step: bound(params.min_decrease),
+            max_step: bound(params.max_increase),
             max_window: u16::try_from(params.max_window.floor()).unwrap_or(u16::MAX),
+            gain_shift,
             timeouts: 0,
             reset_after: u8::try_from(params.reset_after).unwrap_or(u8::MAX),
             target: params.target,
@@ -261,24 +260,30 @@ impl Law for Poseidon {
     /// Alg. 1, `ReceiveACK`.
     #[inline]
     fn on_ack(&mut self, ack: &Ack<'_>) {
-        self.rtt = low_32(ack.rtt.get().max(1));
+        self.rtt = low_32(ack.rtt.get());
         self.timeouts = 0;
         let Some(delay) = self.signal_delay(ack) else {
             return;
         };
-        let distance = self.target_q8() - (delay << DELAY_Q).cast_signed();
-        if distance >= 0 {
+        let step = match self.update {
+            Update::Distance | Update::Aimd => self.log_step(delay),
+            Update::Ratio => self.log_ratio(delay),
+        };
+        if step >= 0 {
             // Line 5: window · (1 + (U - 1)/window · acked).
             if ack.app_limited && !self.strict_paper {
                 return;
             }
-            let acked = u64::from(ack.packets.min(MOST_ACKED));
-            let grown = self.window + self.growth(distance, delay) * acked;
+            let growth = match self.update {
+                // Swift's increase: one packet per window, or per acknowledged packet below one.
+                Update::Aimd => (1 << (2 * Q)) / self.window.max(1 << Q),
+                _ => exp2(step.min(self.max_step())) - ONE.cast_unsigned(),
+            };
+            let grown = self.window + growth * u64::from(ack.packets.min(MOST_ACKED));
             self.window = grown.min(u64::from(self.max_window) << Packets::FRACTION_BITS);
         } else if self.last_cut.since(ack.now).get() > u64::from(self.rtt) {
             // Line 7: at most once per round trip.
-            let step = self.step(distance, delay);
-            self.cut_to((self.window * step) >> Q, ack.now);
+            self.cut(step.max(self.min_step()), ack.now);
         }
     }
 
@@ -292,7 +297,7 @@ impl Law for Poseidon {
     fn on_timeout(&mut self, now: Nanos) {
         self.timeouts = self.timeouts.saturating_add(1);
         if self.timeouts >= self.reset_after {
-            self.cut_to(0, now);
+            self.cut(-24 * ONE, now);
         } else {
             self.strongest_cut(now);
         }
@@ -315,92 +320,141 @@ impl Law for Poseidon {
 impl Poseidon {
     /// The target delay at the present window and RTT, rounded down: what a report shows.
     pub fn target_delay(&self) -> Nanos {
-        Nanos::new(self.target_q8().cast_unsigned() >> DELAY_Q)
+        let above = match self.update {
+            Update::Distance | Update::Aimd => {
+                ((self.scale() * u64::from(self.weight)) >> Q << self.gain_shift)
+                    / u64::from(self.gain.max(1))
+            }
+            Update::Ratio => self.target_q8() >> DELAY_Q,
+        };
+        Nanos::new(above + u64::from(self.floor))
     }
 
     /// The delay that is held against the target, ns. `None` where nothing is known.
     #[inline]
-    fn signal_delay(&self, ack: &Ack<'_>) -> Option<u64> {
+    fn signal_delay(&self, ack: &Ack<'_>) -> Option<u32> {
         let delay = match self.signal {
             Signal::MaxHopDelay => ack.max_hop_delay?,
-            Signal::Rtt => ack.rtt - Nanos::new(u64::from(self.base_rtt)),
+            Signal::Rtt | Signal::Brownfield => self.other_delay(ack),
+        };
+        Some(low_32(delay.get()))
+    }
+
+    /// The delay of the signals that use the whole RTT. Kept out of the way of the paper's own path, as all variants are:
+    /// inlined, they cost it a dozen instructions.
+    #[cold]
+    #[inline(never)]
+    fn other_delay(&self, ack: &Ack<'_>) -> Nanos {
+        let queueing = ack.rtt - Nanos::new(u64::from(self.base_rtt));
+        match self.signal {
+            Signal::Rtt | Signal::MaxHopDelay => queueing,
             Signal::Brownfield => {
                 // Section 4.1: what the RTT holds beyond propagation and the two worst hops was not reported.
                 let forward = ack.max_hop_delay.unwrap_or(Nanos::ZERO);
                 let reverse = ack.reverse_max_hop_delay.unwrap_or(Nanos::ZERO);
-                let rest = ack.rtt - Nanos::new(u64::from(self.base_rtt)) - forward - reverse;
-                forward.max(rest)
+                forward.max(queueing - forward - reverse)
             }
-        };
-        Some(u64::from(low_32(delay.get())))
+        }
     }
 
-    /// T(rate), Eq. 3, ns with 8 fractional bits.
+    /// How far the target is above its floor, in units of its shape: log2(max/rate) for Eq. 3, 2^(that/2) - 1 for
+    /// Eq. 18. 24 fractional bits.
     #[inline]
-    fn target_q8(&self) -> i64 {
-        let rtt = match self.target {
-            Target::InvSqrtWindow => self.base_rtt,
-            _ => self.rtt,
-        };
-        // log2(max/rate), held within [0, A].
+    fn scale(&self) -> u64 {
+        match self.target {
+            Target::Log | Target::Fixed => self.behind(self.rtt).cast_unsigned(),
+            Target::InvSqrtRate | Target::InvSqrtWindow => self.sqrt_scale(),
+        }
+    }
+
+    /// log2(max/rate), held within [0, A], 24 fractional bits.
+    #[inline]
+    fn behind(&self, rtt: u32) -> i64 {
         let behind = i64::from(self.rate_offset) - log2(self.window) + log2(u64::from(rtt));
-        let behind = behind.clamp(0, i64::from(self.span));
-        let scale = match self.target {
-            Target::Log | Target::Fixed => behind,
-            // rate^-1/2 is 2^(L/2) times its value at the largest rate.
-            Target::InvSqrtRate | Target::InvSqrtWindow => exp2(behind / 2).cast_signed() - ONE,
+        behind.clamp(0, i64::from(self.span))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn sqrt_scale(&self) -> u64 {
+        let rtt = if self.target == Target::InvSqrtWindow {
+            self.base_rtt
+        } else {
+            self.rtt
         };
-        // The largest scale times the slope is p by construction: below 2^32 with 8 + 24 bits behind the point.
-        let above = (scale.cast_unsigned() * u64::from(self.slope)) >> Q;
-        (above + (u64::from(self.floor) << DELAY_Q)).cast_signed()
+        exp2(self.behind(rtt) / 2) - ONE.cast_unsigned()
     }
 
-    /// U - 1 for a delay at or below the target, 24 fractional bits: growth in packets per acknowledged packet.
+    /// log2 U(T(rate), delay), Eq. 3 and 4 in one line, unbounded; at least zero when the delay is at most the target.
+    /// 24 fractional bits.
     #[inline]
-    fn growth(&self, distance: i64, delay: u64) -> u64 {
-        match self.update {
-            // Swift's increase: one packet per window, or per acknowledged packet below one.
-            Update::Aimd => (1 << (2 * Q)) / self.window.max(1 << Q),
-            _ => self.step(distance, delay).saturating_sub(1 << Q),
-        }
+    fn log_step(&self, delay: u32) -> i64 {
+        // `scale` times `weight` is at most m·A, below 2^7, with 48 fractional bits.
+        let rate_part = (self.scale() * u64::from(self.weight)) >> Q;
+        let delay_part = (i64::from(self.floor) - i64::from(delay)) * i64::from(self.gain);
+        rate_part.cast_signed() + (delay_part >> self.gain_shift)
     }
 
-    /// U(target, delay), Eq. 4 (or Eq. 13), bounded, 24 fractional bits.
+    /// log2 of Eq. 13, (T + m)/(delay + m), for the ablation: by difference of logs instead of a quotient.
+    #[cold]
+    #[inline(never)]
+    fn log_ratio(&self, delay: u32) -> i64 {
+        let damping = u64::from(self.gain) << DELAY_Q;
+        let target = self.target_q8() + (u64::from(self.floor) << DELAY_Q);
+        log2(target + damping) - log2((u64::from(delay) << DELAY_Q) + damping)
+    }
+
+    /// The target above its floor, ns with 8 fractional bits, in the `ratio` update.
+    fn target_q8(&self) -> u64 {
+        (self.scale() * u64::from(self.weight)) >> Q
+    }
+
+    /// The strongest cut as a log2, 24 fractional bits.
     #[inline]
-    fn step(&self, distance: i64, delay: u64) -> u64 {
-        let (least, most) = (i64::from(self.min_step), i64::from(self.max_step));
-        match self.update {
-            Update::Distance | Update::Aimd => {
-                let far = distance.clamp(-FARTHEST, FARTHEST);
-                let log = (far * i64::from(self.gain)) >> (DELAY_Q + GAIN_Q - Q);
-                exp2(log.clamp(least, most))
-            }
-            Update::Ratio => {
-                let damped = (delay + u64::from(self.gain)) << DELAY_Q;
-                let target = damped.saturating_add_signed(distance);
-                // A target below 2^36 (67 ms with 8 bits) leaves room for 24 more.
-                let ratio = (target.min(1 << 39) << Q) / damped.max(1);
-                ratio.clamp(exp2(least), exp2(most))
-            }
-        }
+    fn min_step(&self) -> i64 {
+        i64::from(self.min_step) << (Q - BOUND_Q)
+    }
+
+    /// The strongest growth as a log2, 24 fractional bits.
+    #[inline]
+    fn max_step(&self) -> i64 {
+        i64::from(self.max_step) << (Q - BOUND_Q)
     }
 
     /// The strongest cut, if the gate is open.
     fn strongest_cut(&mut self, now: Nanos) {
         if self.last_cut.since(now).get() > u64::from(self.rtt) {
-            self.cut_to((self.window * exp2(i64::from(self.min_step))) >> Q, now);
+            self.cut(self.min_step(), now);
         }
     }
 
-    /// Alg. 1, lines 18-20: bounds the smaller window and notes the time if it fell.
+    /// Multiplies the window by 2^`step`, a step below zero; Alg. 1, lines 18-20.
     #[inline]
-    fn cut_to(&mut self, window: u64, now: Nanos) {
-        let window = window.max(u64::from(self.min_window));
+    fn cut(&mut self, step: i64, now: Nanos) {
+        // A window of 2^15 packets with 24 fractional bits times a factor below one with as many fits 64 bits.
+        let window = ((self.window * exp2(step)) >> Q).max(u64::from(self.min_window));
         if window < self.window {
             self.last_cut.close(now);
         }
         self.window = window;
     }
+}
+
+/// `reach / range` (24 fractional bits, ns) as a number between 2^30 and 2^31 and the shift that undoes it.
+fn normalised(reach: u64, range: u64) -> (u64, u8) {
+    let mut shift = 0;
+    let mut gain = shift_div(reach, 0, range);
+    while gain < 1 << 30 && shift < 62 {
+        shift += 1;
+        gain = shift_div(reach, shift, range);
+    }
+    (gain, u8::try_from(shift).unwrap_or(u8::MAX))
+}
+
+/// log2 of a bound of the step, 12 fractional bits.
+fn bound(ratio: Fraction) -> i16 {
+    let log = log2_slow(ratio.q32()) - (32 << Q);
+    i16::try_from((log + (1 << (Q - BOUND_Q - 1))) >> (Q - BOUND_Q)).unwrap_or(0)
 }
 
 /// `(x << bits) / y`, rounded to the nearest.
@@ -413,9 +467,4 @@ fn shift_div(x: u64, bits: u32, y: u64) -> u64 {
 #[inline]
 fn low_32(x: u64) -> u32 {
     u32::try_from(x).unwrap_or(u32::MAX)
-}
-
-/// Saturates at 31 bits and a sign.
-fn signed_32(x: i64) -> i32 {
-    i32::try_from(x).unwrap_or(if x < 0 { i32::MIN } else { i32::MAX })
 }

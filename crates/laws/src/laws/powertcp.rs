@@ -26,7 +26,8 @@ use crate::parts::ewma::over_time;
 use crate::parts::float::{bounded, bytes, bytes_per_ns, ns, to_rate, to_window};
 use crate::parts::gate::SeqGate;
 use crate::parts::history::WindowHistory;
-use poseidon_types::{BitRate, HopStack, Nanos, Signals};
+use crate::parts::hop_delta::LastHops;
+use poseidon_types::{BitRate, Nanos, Signals};
 
 params! {
     /// PowerTCP's parameters.
@@ -147,7 +148,7 @@ impl PowerLaw {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerTcp {
     law: PowerLaw,
-    last: HopStack,
+    last: LastHops,
     round: SeqGate,
     target_power: f64,
     current_floor: f64,
@@ -168,7 +169,7 @@ impl Law for PowerTcp {
     fn new(params: &PowerTcpParams, path: &Path) -> Self {
         Self {
             law: PowerLaw::new(params, path),
-            last: HopStack::EMPTY,
+            last: LastHops::default(),
             round: SeqGate::default(),
             target_power: params.target_power,
             current_floor: params.current_floor,
@@ -202,27 +203,17 @@ impl Law for PowerTcp {
 impl PowerTcp {
     /// Alg. 1, `NormPower`: the largest normalised power of any hop and the time it was measured over.
     fn normalised_power(&mut self, ack: &Ack<'_>) -> Option<(f64, f64)> {
-        let (now, before) = (ack.hops.records, self.last);
-        self.last.replace(now);
-        if now.len() != before.as_slice().len() {
-            return None;
-        }
         let mut worst: Option<(f64, f64)> = None;
-        for (new, old) in now.iter().zip(before.as_slice()) {
-            let elapsed = ns(ack.hops.wrap.elapsed(*new, *old));
-            let rate = bytes_per_ns(new.rate);
-            if elapsed == 0.0 || rate == 0.0 || new.rate != old.rate {
-                continue;
-            }
-            let gradient = bytes(new.queue) - bytes(old.queue);
-            let arrived = gradient + bytes(ack.hops.wrap.sent_between(*new, *old));
-            let current = arrived.max(self.current_floor) / elapsed;
-            let in_pipe = rate * self.law.horizon;
-            let power = current * (bytes(new.queue) + in_pipe) / (rate * in_pipe);
+        for hop in self.last.deltas(ack.hops) {
+            let arrived = hop.queue - hop.old_queue + hop.sent;
+            let current = arrived.max(self.current_floor) / hop.elapsed;
+            let in_pipe = hop.rate * self.law.horizon;
+            let power = current * (hop.queue + in_pipe) / (hop.rate * in_pipe);
             if worst.is_none_or(|(most, _)| power > most) {
-                worst = Some((power, elapsed));
+                worst = Some((power, hop.elapsed));
             }
         }
+        self.last.keep(ack.hops);
         worst
     }
 }

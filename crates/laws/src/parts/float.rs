@@ -14,28 +14,34 @@ pub fn bounded(x: f64, low: f64, high: f64) -> f64 {
     }
 }
 
+/// An integer as a number; saturates at 2^63. Signed integers convert in one instruction, unsigned ones do not.
+#[inline]
+fn real(x: u64) -> f64 {
+    x.min(i64::MAX.cast_unsigned()).cast_signed() as f64
+}
+
 /// Nanoseconds as a number.
 #[inline]
 pub fn ns(time: Nanos) -> f64 {
-    time.get() as f64
+    real(time.get())
 }
 
 /// Bytes as a number.
 #[inline]
 pub fn bytes(size: Bytes) -> f64 {
-    size.get() as f64
+    real(size.get())
 }
 
 /// A rate in bytes per nanosecond.
 #[inline]
 pub fn bytes_per_ns(rate: BitRate) -> f64 {
-    rate.get() as f64 / 8e9
+    real(rate.get()) / 8e9
 }
 
 /// Packets as a number.
 #[inline]
 pub fn packets(window: Packets) -> f64 {
-    window.q24() as f64 / Packets::ONE.q24() as f64
+    real(window.q24()) / real(Packets::ONE.q24())
 }
 
 /// A window in packets, rounded down, never zero and never above [`Packets::MAX_WINDOW`].

@@ -6,6 +6,7 @@
 //! | [`gate`] | once per round trip, by time or by sequence | all |
 //! | [`ewma`] | moving averages, by weight or by elapsed time | hpcc, powertcp, dctcp, timely |
 //! | [`history`] | the window one round trip ago | powertcp, theta-powertcp |
+//! | [`hop_delta`] | what each hop did between two ACKs | hpcc, powertcp |
 //! | [`reno`] | slow start and congestion avoidance | dctcp, cubic, retcp |
 //! | [`variable_ai`] | variable additive increase (VAI) | hpcc, swift |
 //! | [`sampling`] | sampling frequency (SF) | hpcc, swift |
@@ -18,6 +19,7 @@ pub mod fixed_math;
 pub mod float;
 pub mod gate;
 pub mod history;
+pub mod hop_delta;
 pub mod plb;
 pub mod probabilistic;
 pub mod reno;
