@@ -7,6 +7,11 @@
 //! | [`bare16`] | 2 | largest hop delay | Poseidon, NSDI'23, listing 1 |
 //! | [`tcp_option`] | 8 | largest hop delay and its echo | this project, RFC 6994 experiment |
 //! | [`csig`] | 4 or 8 | one of four bottleneck signals | draft-ravi-ippm-csig-01, UEC |
+//! | [`hpcc`] | 2 + 8 per hop | hop records | HPCC, SIGCOMM'19, figure 7 |
+//! | [`hpcc_ns3`] | 42 | hop records | HPCC's ns-3 artifact |
+//! | [`powertcp`] | 4 + 8 per slot | hop records | PowerTCP, NSDI'22, section 3.6 |
+//! | [`int_md`] | 16 + 4 per word | what each hop was asked for | P4-INT v2.1, embed data |
+//! | [`ioam`] | 12 + 4 per word | what each node was asked for | RFC 9197, RFC 9486 |
 //!
 //! Every file has the same shape: the byte diagram and its source; `Packet`, a view over bytes whose checked
 //! constructor is the only one and whose getters cannot panic; `update`, what a switch does; `Repr`, what the
@@ -42,9 +47,19 @@ mod bytes;
 pub mod checksum;
 pub mod csig;
 mod error;
+pub mod hop_word;
+pub mod hpcc;
+pub mod hpcc_ns3;
+pub mod int_hop;
+pub mod int_md;
+pub mod ioam;
+pub mod ioam_node;
+pub mod powertcp;
 pub mod quantiser;
 pub mod reflection;
 pub mod shim;
 pub mod tcp_option;
+#[cfg(test)]
+mod testing;
 
 pub use error::{Error, Result};

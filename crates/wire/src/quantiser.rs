@@ -3,7 +3,7 @@
 //! A simulator carries decoded values and passes each through the quantiser of the format it imitates, so a law
 //! sees what the wire can carry. Every format names its quantiser; the tests hold each one against real bytes.
 //!
-//! * [`Scale`]: value to code and back, by equal [`Steps`] or by a table of [`Ranges`].
+//! * [`Scale`]: value to code and back, by equal [`Steps`], by [`Ticks`] of a device, or by a table of [`Ranges`].
 //! * [`DelayQuantiser`]: a whole [`MaxHopDelay`].
 //! * [`HopScale`]: the counters of a [`HopRecord`].
 //!
@@ -225,6 +225,33 @@ impl TimeUnit {
 }
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+/// A delay in whole ticks of a device's clock, up to a largest code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticks {
+    /// One tick.
+    pub unit: TimeUnit,
+    /// The largest code.
+    pub max_code: u32,
+}
+
+impl Scale for Ticks {
+    fn max_code(&self) -> u32 {
+        self.max_code
+    }
+
+    fn encode(&self, value: u64) -> u32 {
+        low32(
+            self.unit
+                .ticks_floor(Nanos::new(value))
+                .min(u64::from(self.max_code)),
+        )
+    }
+
+    fn decode(&self, code: u32) -> u64 {
+        self.unit.nanos_floor(u64::from(code.min(self.max_code))).get()
+    }
+}
 
 /// A [`HopRecord`] as integers of limited width: `at` and `sent` wrap, `queue` saturates.
 ///

@@ -1,0 +1,203 @@
+//! What one node writes into an IOAM trace: the trace-type bits and the fields they ask for.
+//!
+//! ```text
+//! bit  bytes  content                            bit  bytes  content
+//!  0    4     hop limit:8, node id:24             7    4     checksum complement
+//!  1    4     ingress:16, egress:16               8    8     hop limit:8, node id:56
+//!  2    4     timestamp, seconds                  9    8     ingress:32, egress:32
+//!  3    4     timestamp, fraction                10    8     namespace data
+//!  4    4     transit delay, ns                  11    4     buffer occupancy
+//!  5    4     namespace data                     12-21 4     undefined: all ones
+//!  6    4     queue depth                        22    4 + n opaque snapshot, behind the others
+//! ```
+//!
+//! Source: RFC 9197 section 4.4.2. Bits 12 to 21 are filled with all ones, the first of the two ways that section
+//! 4.4.1 allows; bit 23 is reserved and ignored.
+
+use crate::bytes::{load, low32, store};
+use crate::quantiser::Steps;
+use zerocopy::big_endian::{U32, U64};
+
+/// The transit delay: nanoseconds in 31 bits. `0x80000000` means "that much or more"; all ones is unavailable.
+pub const TRANSIT_DELAY: Steps = Steps::new(0, 32).up_to(0x8000_0000);
+/// An opaque snapshot of no words and no schema.
+pub(crate) const OPAQUE_ABSENT: u32 = 0x00ff_ffff;
+
+/// The trace type: 24 bits, bit 0 the most significant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct TraceType(pub u32);
+
+impl TraceType {
+    /// Node id, interfaces, queue depth: what Linux can fill in and congestion control can use.
+    pub const QUEUE: Self = Self(0xc2_0000);
+
+    const fn has(self, bit: u32) -> bool {
+        self.0 & (0x80_0000 >> bit) != 0
+    }
+
+    /// Whether an opaque snapshot follows the fixed fields.
+    pub const fn has_opaque(self) -> bool {
+        self.has(22)
+    }
+
+    /// Words of the fixed fields: NodeLen.
+    pub const fn words(self) -> usize {
+        // Bits 0 to 21; bits 8, 9 and 10 are wide.
+        ((self.0 & 0xff_fffc).count_ones() + (self.0 & 0x00_e000).count_ones()) as usize
+    }
+
+    /// Where the field of `bit` begins in the node's bytes.
+    const fn offset(self, bit: u32) -> Option<usize> {
+        if !self.has(bit) {
+            return None;
+        }
+        let before = !(0xff_ffff >> bit) & 0xff_ffff;
+        Some(4 * Self(self.0 & before).words())
+    }
+}
+
+/// The fields of one node; `None` where it was not asked for or not available.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Node {
+    /// The packet's hop limit at this node; zero where not asked for.
+    pub hop_limit: u8,
+    /// The node, 24 bits.
+    pub node_id: Option<u32>,
+    /// Interfaces, ingress and egress.
+    pub ports: Option<(u16, u16)>,
+    /// Time of the packet, whole seconds.
+    pub seconds: Option<u32>,
+    /// Time of the packet, the rest; its unit depends on the clock's format.
+    pub fraction: Option<u32>,
+    /// Time in the node, as [`TRANSIT_DELAY`] codes it.
+    pub transit_delay: Option<u32>,
+    /// What the namespace defines.
+    pub namespace_data: Option<u32>,
+    /// The egress queue; bytes in Linux, device-defined elsewhere.
+    pub queue_depth: Option<u32>,
+    /// The node, 56 bits.
+    pub node_id_wide: Option<u64>,
+    /// Interfaces, ingress and egress, wide.
+    pub interfaces: Option<(u32, u32)>,
+    /// What the namespace defines, wide.
+    pub namespace_data_wide: Option<u64>,
+    /// The shared buffer, device-defined.
+    pub buffer_occupancy: Option<u32>,
+}
+
+const ID24: u32 = 0x00ff_ffff;
+const ID56: u64 = 0x00ff_ffff_ffff_ffff;
+
+impl Node {
+    /// Reads a node's fixed fields.
+    pub(crate) fn parse(bytes: &[u8], kind: TraceType) -> Self {
+        let raw = |bit| kind.offset(bit).map(|at| load::<U32>(bytes, at).get());
+        let raw_wide = |bit| kind.offset(bit).map(|at| load::<U64>(bytes, at).get());
+        let word = |bit| raw(bit).filter(|word| *word != u32::MAX);
+        let wide = |bit| raw_wide(bit).filter(|wide| *wide != u64::MAX);
+        let hop_limit = raw(0)
+            .map(|word| word.to_be_bytes()[0])
+            .or_else(|| raw_wide(8).map(|wide| wide.to_be_bytes()[0]));
+        Self {
+            hop_limit: hop_limit.unwrap_or(0),
+            node_id: raw(0).map(|word| word & ID24).filter(|id| *id != ID24),
+            ports: word(1).map(|word| {
+                let [a, b, c, d] = word.to_be_bytes();
+                (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
+            }),
+            seconds: word(2),
+            fraction: word(3),
+            transit_delay: word(4),
+            namespace_data: word(5),
+            queue_depth: word(6),
+            node_id_wide: raw_wide(8).map(|wide| wide & ID56).filter(|id| *id != ID56),
+            interfaces: wide(9).map(|wide| (low32(wide >> 32), low32(wide))),
+            namespace_data_wide: wide(10),
+            buffer_occupancy: word(11),
+        }
+    }
+
+    /// Writes a node's fixed fields, all ones wherever there is nothing to say. No checksum covers the option.
+    pub(crate) fn emit(&self, bytes: &mut [u8], kind: TraceType) {
+        bytes.fill(0xff);
+        let hop_limit = u64::from(self.hop_limit);
+        let id = low32(hop_limit << 24) | self.node_id.map_or(ID24, |id| id & ID24);
+        let ports = self.ports.map(|(i, e)| (u32::from(i) << 16) | u32::from(e));
+        let words = [
+            (0, Some(id)),
+            (1, ports),
+            (2, self.seconds),
+            (3, self.fraction),
+            (4, self.transit_delay),
+            (5, self.namespace_data),
+            (6, self.queue_depth),
+            (11, self.buffer_occupancy),
+        ];
+        for (bit, word) in words {
+            if let (Some(at), Some(word)) = (kind.offset(bit), word) {
+                let _ = store(bytes, at, &U32::new(word));
+            }
+        }
+        let id = (hop_limit << 56) | self.node_id_wide.map_or(ID56, |id| id & ID56);
+        let interfaces = self.interfaces.map(|(i, e)| (u64::from(i) << 32) | u64::from(e));
+        let wides = [(8, Some(id)), (9, interfaces), (10, self.namespace_data_wide)];
+        for (bit, wide) in wides {
+            if let (Some(at), Some(wide)) = (kind.offset(bit), wide) {
+                let _ = store(bytes, at, &U64::new(wide));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantiser::Scale;
+    use proptest::prelude::*;
+
+    #[test]
+    fn words_by_trace_type() {
+        assert_eq!(TraceType(0xca_1000).words(), 5);
+        assert_eq!(TraceType(0xff_ffff).words(), 25);
+        assert_eq!(TraceType(0x00_0003).words(), 0);
+        assert_eq!(TraceType(0xca_1000).offset(11), Some(16));
+        assert_eq!(TraceType(0xff_ffff).offset(11), Some(4 * 14));
+    }
+
+    #[test]
+    fn a_transit_delay_overflows_into_its_top_bit() {
+        assert_eq!(TRANSIT_DELAY.encode(700), 700);
+        assert_eq!(TRANSIT_DELAY.encode((1 << 31) - 1), 0x7fff_ffff);
+        assert_eq!(TRANSIT_DELAY.encode(1 << 40), 0x8000_0000);
+    }
+
+    proptest! {
+        #[test]
+        fn any_trace_type_reads_back(kind in 0_u32..1 << 24, a: u32, b: u64, c: u16, hop_limit: u8) {
+            let node = Node {
+                hop_limit,
+                node_id: Some(a & ID24),
+                ports: Some((c, !c)),
+                seconds: Some(a),
+                fraction: Some(!a),
+                transit_delay: Some(a >> 1),
+                namespace_data: None,
+                queue_depth: Some(a >> 3),
+                node_id_wide: Some(b & ID56),
+                interfaces: Some((a, !a)),
+                namespace_data_wide: Some(b),
+                buffer_occupancy: None,
+            };
+            let kind = TraceType(kind);
+            let mut bytes = [0; 25 * 4];
+            let bytes = &mut bytes[..4 * kind.words()];
+            node.emit(bytes, kind);
+            let read = Node::parse(bytes, kind);
+            let mut again = [0; 25 * 4];
+            let again = &mut again[..4 * kind.words()];
+            read.emit(again, kind);
+            prop_assert_eq!(bytes, again);
+            prop_assert_eq!(read.queue_depth, node.queue_depth.filter(|_| kind.has(6)));
+        }
+    }
+}
