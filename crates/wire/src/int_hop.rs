@@ -10,7 +10,7 @@
 //!  5   0400   8     egress timestamp                    words the domain asks for: before the complement
 //! ```
 //!
-//! Source: P4.org INT dataplane specification v2.1, section 5.7.
+//! Source: P4.org INT dataplane specification v2.1, "INT-MD metadata header format".
 
 use crate::bytes::{Field, load, low8, low32, store};
 use crate::quantiser::{HopCode, HopScale, Ticks, TimeUnit};

@@ -17,7 +17,7 @@
 //! A hop may write E, M, RemainingHopCnt and the domain flags, and add exactly nothing or HopML words. A value that
 //! is not available is all ones. Nothing in the header says what a tick or a queue unit is: [`Units`].
 //!
-//! Source: P4.org INT dataplane specification v2.1, sections 5.5 to 5.8. The instruction bits and the metadata
+//! Source: P4.org INT dataplane specification v2.1, "INT over TCP/UDP", "INT-MD". The instruction bits and the data
 //! of a hop are in [`crate::int_hop`].
 
 use crate::bytes::{load, low8, store};
