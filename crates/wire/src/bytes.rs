@@ -55,6 +55,26 @@ impl Field {
     }
 }
 
+/// Two halves in one word, the first on top.
+pub(crate) fn join16((high, low): (u16, u16)) -> u32 {
+    (u32::from(high) << 16) | u32::from(low)
+}
+
+/// The halves of a word.
+pub(crate) fn split16(word: u32) -> (u16, u16) {
+    (low16(u64::from(word >> 16)), low16(u64::from(word)))
+}
+
+/// Two halves in one long word, the first on top.
+pub(crate) fn join32((high, low): (u32, u32)) -> u64 {
+    (u64::from(high) << 32) | u64::from(low)
+}
+
+/// The halves of a long word.
+pub(crate) const fn split32(long: u64) -> (u32, u32) {
+    (low32(long >> 32), low32(long))
+}
+
 /// The low 32 bits.
 #[expect(
     clippy::cast_possible_truncation,
@@ -96,6 +116,12 @@ mod tests {
         assert_eq!(store(&mut bytes, 2, &U32::new(7)), Delta::NONE);
         assert_eq!(store(&mut bytes, usize::MAX, &U16::new(7)), Delta::NONE);
         assert_eq!(bytes, [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn halves_keep_their_order() {
+        assert_eq!((join16((1, 2)), split16(0x0001_0002)), (0x0001_0002, (1, 2)));
+        assert_eq!((join32((1, 2)), split32(0x1_0000_0002)), (0x1_0000_0002, (1, 2)));
     }
 
     #[test]

@@ -124,6 +124,19 @@ pub(crate) fn decode(words: impl Iterator<Item = u64>, codec: &Codec) -> Result<
     Ok(stack)
 }
 
+/// Records to words, and how many there are.
+pub(crate) fn encode(records: &[HopRecord], codec: &Codec) -> Result<([u64; MAX_HOPS], usize)> {
+    let found = records.len();
+    if found > MAX_HOPS {
+        return Err(Error::TooManyHops { max: MAX_HOPS, found });
+    }
+    let mut words = [0; MAX_HOPS];
+    for (slot, record) in words.iter_mut().zip(records) {
+        *slot = codec.encode(record)?;
+    }
+    Ok((words, found))
+}
+
 /// What a stack says, with its words as they are: rates mean something only with a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Repr {
@@ -153,6 +166,12 @@ impl Repr {
             words,
             hops: packet.hops(),
         }
+    }
+
+    /// The stack that says `records`, first hop first.
+    pub fn from_records(records: &[HopRecord], path_id: u16, codec: &Codec) -> Result<Self> {
+        let (words, hops) = encode(records, codec)?;
+        Ok(Self { path_id, words, hops })
     }
 
     /// Bytes that [`Self::emit`] writes.
@@ -202,8 +221,8 @@ mod tests {
     #[test]
     fn two_pushes_make_the_vector() {
         let mut packet = Packet::new_checked([0; 18]).expect("an empty stack");
-        let _ = packet.push(&record(), 0xa00, &CODEC).expect("room");
-        let _ = packet.push(&record(), 0x0bc, &CODEC).expect("room");
+        let _ = packet.push(&record(), 0xfff, &CODEC).expect("room");
+        let _ = packet.push(&record(), 0x543, &CODEC).expect("room");
         let stack = packet.hop_stack(&CODEC).expect("known rates");
         assert_eq!(stack.as_slice(), [record(), record()]);
         assert_eq!(packet.into_inner(), TWO);
@@ -211,6 +230,8 @@ mod tests {
         let mut out = [0; 18];
         repr.emit(&mut out).expect("fits");
         assert_eq!((out, repr.path_id, repr.hops), (TWO, 0xabc, 2));
+        assert_eq!(Repr::from_records(stack.as_slice(), 0xabc, &CODEC), Ok(repr));
+        assert!(Repr::from_records(&[record(); 6], 0, &CODEC).is_err());
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //!
 //! Source: `int-header.{h,cc}` of the public HPCC artifact.
 
-use crate::bytes::{load, store};
+use crate::bytes::{load, low16, store};
 use crate::checksum::Delta;
 use crate::error::{Error, Result, demand};
 use crate::hop_word::{Codec, HOP_BYTES};
@@ -20,7 +20,7 @@ use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Slots for hops.
-pub const MAX_HOPS: usize = 5;
+pub const MAX_HOPS: usize = hpcc::MAX_HOPS;
 /// Bytes on the wire, for any number of hops.
 pub const HEADER_BYTES: usize = MAX_HOPS * HOP_BYTES + 2;
 
@@ -103,6 +103,15 @@ impl Repr {
         })
     }
 
+    /// The header that says `records`, first hop first.
+    pub fn from_records(records: &[HopRecord], codec: &Codec) -> Result<Self> {
+        let (slots, hops) = hpcc::encode(records, codec)?;
+        Ok(Self {
+            slots,
+            hops: low16(hops as u64),
+        })
+    }
+
     /// Bytes that [`Self::emit`] writes.
     pub const fn buffer_len(&self) -> usize {
         HEADER_BYTES
@@ -159,6 +168,7 @@ mod tests {
         let mut out = [0xff; HEADER_BYTES];
         repr.emit(&mut out).expect("fits");
         assert_eq!(out, one_hop());
+        assert_eq!(Repr::from_records(&[record()], &CODEC), Ok(repr));
     }
 
     #[test]

@@ -12,10 +12,10 @@
 //!
 //! Source: P4.org INT dataplane specification v2.1, "INT-MD metadata header format".
 
-use crate::bytes::{Field, load, low8, low32, store};
+use crate::bytes::{Field, join16, join32, load, low8, low32, split16, split32, store};
 use crate::quantiser::{HopCode, HopScale, Ticks, TimeUnit};
 use poseidon_types::{BitRate, HopRecord, Nanos};
-use zerocopy::big_endian::{U16, U32, U64};
+use zerocopy::big_endian::{U32, U64};
 
 /// The instruction bitmap; bit 0 is the most significant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -179,19 +179,14 @@ impl Hop {
             };
             Some(found).filter(|found| u64::from(found.occupancy) != OCCUPANCY.max())
         };
-        let pair = |bit| {
-            let at = asked.offset(bit)?;
-            let pair = (load::<U16>(bytes, at).get(), load::<U16>(bytes, at + 2).get());
-            Some(pair).filter(|pair| *pair != (u16::MAX, u16::MAX))
-        };
         Self {
             node_id: word(0),
-            ports: pair(1),
+            ports: word(1).map(split16),
             latency: word(2),
             queue: occupancy(3),
             ingress_at: long(4),
             egress_at: long(5),
-            interfaces: long(6).map(|long| (low32(long >> 32), low32(long))),
+            interfaces: long(6).map(split32),
             transmitted: word(7),
             buffer: occupancy(8),
         }
@@ -207,11 +202,7 @@ impl Hop {
         };
         let words = [
             (0, self.node_id.map(U32::new)),
-            (
-                1,
-                self.ports
-                    .map(|(i, e)| U32::new((u32::from(i) << 16) | u32::from(e))),
-            ),
+            (1, self.ports.map(|ports| U32::new(join16(ports)))),
             (2, self.latency.map(U32::new)),
             (3, self.queue.map(occupancy)),
             (7, self.transmitted.map(U32::new)),
@@ -225,10 +216,7 @@ impl Hop {
         let longs = [
             (4, self.ingress_at),
             (5, self.egress_at),
-            (
-                6,
-                self.interfaces.map(|(i, e)| (u64::from(i) << 32) | u64::from(e)),
-            ),
+            (6, self.interfaces.map(join32)),
         ];
         for (bit, long) in longs {
             if let (Some(at), Some(long)) = (asked.offset(bit), long) {

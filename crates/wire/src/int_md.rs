@@ -24,7 +24,7 @@ use crate::bytes::{load, low8, store};
 use crate::checksum::Delta;
 use crate::error::{Error, Result, demand};
 use crate::int_hop::{Hop, Instructions, Units};
-use crate::quantiser::{DelayQuantiser, HopCount, Scale, Ticks};
+use crate::quantiser::{DelayQuantiser, HopCount, Scale, Ticks, worst_of};
 use poseidon_types::{BitRate, HopStack, MaxHopDelay};
 use zerocopy::big_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -170,20 +170,11 @@ impl<T: AsRef<[u8]>> Packet<T> {
     /// The largest hop latency. A hop's latency holds more than its queueing delay: what else is the device's to say.
     pub fn telemetry(&self, units: &Units) -> MaxHopDelay {
         let scale = units.latency_scale();
-        let mut signal = MaxHopDelay {
-            incomplete: self.is_exceeded() || self.is_without_room(),
-            ..MaxHopDelay::default()
-        };
-        for hop in self.hops() {
-            match hop.latency {
-                Some(ticks) => {
-                    signal.update(scale.delay(ticks));
-                    signal.saturated |= ticks >= scale.max_code();
-                }
-                None => signal.incomplete = true,
-            }
-        }
-        signal
+        worst_of(
+            self.hops()
+                .map(|hop| hop.latency.map(|ticks| scale.reading(ticks))),
+            self.is_exceeded() || self.is_without_room(),
+        )
     }
 
     /// The hop records, first hop first, in the profile of HPCC++ (instructions `0xd500`): queue, time of egress, and

@@ -19,11 +19,11 @@
 //!
 //! Source: RFC 9197 section 4.4, RFC 9486 section 3.
 
-use crate::bytes::{Field, load, low8, store};
+use crate::bytes::{Field, load, low8, low16, store};
 use crate::error::{Error, Result, demand};
 use crate::ioam_node::{Node, OPAQUE_ABSENT, TRANSIT_DELAY, TraceType};
-use crate::quantiser::{DelayQuantiser, HopCount, Scale, Steps};
-use poseidon_types::{BitRate, Bytes, MaxHopDelay, Nanos};
+use crate::quantiser::{DelayQuantiser, HopCount, Scale, Steps, worst_of};
+use poseidon_types::{BitRate, Bytes, MaxHopDelay};
 use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -175,37 +175,21 @@ impl<T: AsRef<[u8]>> Packet<T> {
 
     /// The largest transit delay.
     pub fn telemetry(&self) -> MaxHopDelay {
-        self.worst(|node| {
-            node.transit_delay
-                .map(|code| (TRANSIT_DELAY.delay(code), code >= TRANSIT_DELAY.max_code()))
-        })
+        let delays = self
+            .nodes()
+            .map(|node| node.transit_delay.map(|code| TRANSIT_DELAY.reading(code)));
+        worst_of(delays, self.is_overflowed())
     }
 
     /// The largest time to drain a node's queue, for nodes that tell a queue depth in bytes and whose egress rate is
     /// known. This is what Linux gives.
     pub fn queue_telemetry(&self, rate_of_node: impl Fn(u32) -> Option<BitRate>) -> MaxHopDelay {
-        self.worst(|node| {
+        let delays = self.nodes().map(|node| {
             let rate = rate_of_node(node.node_id?).filter(|rate| !rate.is_zero())?;
             let queue = Bytes::new(u64::from(node.queue_depth?));
             Some((rate.send_time_ceil(queue).to_nanos_floor(), false))
-        })
-    }
-
-    fn worst(&self, delay: impl Fn(&Node) -> Option<(Nanos, bool)>) -> MaxHopDelay {
-        let mut signal = MaxHopDelay {
-            incomplete: self.is_overflowed(),
-            ..MaxHopDelay::default()
-        };
-        for node in self.nodes() {
-            match delay(&node) {
-                Some((delay, saturated)) => {
-                    signal.update(delay);
-                    signal.saturated |= saturated;
-                }
-                None => signal.incomplete = true,
-            }
-        }
-        signal
+        });
+        worst_of(delays, self.is_overflowed())
     }
 
     /// The buffer back.
@@ -243,7 +227,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
 
     fn set_lengths(&mut self, lengths: u64) {
         let mut layout = self.layout();
-        layout.lengths = U16::new(crate::bytes::low16(lengths));
+        layout.lengths = U16::new(low16(lengths));
         let _ = store(self.buffer.as_mut(), 0, &layout);
     }
 }
@@ -329,7 +313,7 @@ impl Repr {
             reserved: 0,
             ioam_type: PREALLOCATED,
             namespace: U16::new(self.namespace),
-            lengths: U16::new(crate::bytes::low16(lengths)),
+            lengths: U16::new(low16(lengths)),
             trace_type: U32::new(self.trace_type.0 << 8),
         };
         // No Internet checksum covers the option.
@@ -342,6 +326,7 @@ impl Repr {
 mod tests {
     use super::*;
     use crate::testing::hex;
+    use poseidon_types::Nanos;
 
     /// The option of the run against Linux: namespace 123, five words per node, room for two.
     const FRESH: &str = "3132 0000 007b280a ca100000";

@@ -14,7 +14,7 @@
 //! Source: RFC 9197 section 4.4.2. Bits 12 to 21 are filled with all ones, the first of the two ways that section
 //! 4.4.1 allows; bit 23 is reserved and ignored.
 
-use crate::bytes::{load, low32, store};
+use crate::bytes::{join16, join32, load, low32, split16, split32, store};
 use crate::quantiser::Steps;
 use zerocopy::big_endian::{U32, U64};
 
@@ -101,17 +101,14 @@ impl Node {
         Self {
             hop_limit: hop_limit.unwrap_or(0),
             node_id: raw(0).map(|word| word & ID24).filter(|id| *id != ID24),
-            ports: word(1).map(|word| {
-                let [a, b, c, d] = word.to_be_bytes();
-                (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
-            }),
+            ports: word(1).map(split16),
             seconds: word(2),
             fraction: word(3),
             transit_delay: word(4),
             namespace_data: word(5),
             queue_depth: word(6),
             node_id_wide: raw_wide(8).map(|wide| wide & ID56).filter(|id| *id != ID56),
-            interfaces: wide(9).map(|wide| (low32(wide >> 32), low32(wide))),
+            interfaces: wide(9).map(split32),
             namespace_data_wide: wide(10),
             buffer_occupancy: word(11),
         }
@@ -122,7 +119,7 @@ impl Node {
         bytes.fill(0xff);
         let hop_limit = u64::from(self.hop_limit);
         let id = low32(hop_limit << 24) | self.node_id.map_or(ID24, |id| id & ID24);
-        let ports = self.ports.map(|(i, e)| (u32::from(i) << 16) | u32::from(e));
+        let ports = self.ports.map(join16);
         let words = [
             (0, Some(id)),
             (1, ports),
@@ -139,7 +136,7 @@ impl Node {
             }
         }
         let id = (hop_limit << 56) | self.node_id_wide.map_or(ID56, |id| id & ID56);
-        let interfaces = self.interfaces.map(|(i, e)| (u64::from(i) << 32) | u64::from(e));
+        let interfaces = self.interfaces.map(join32);
         let wides = [(8, Some(id)), (9, interfaces), (10, self.namespace_data_wide)];
         for (bit, wide) in wides {
             if let (Some(at), Some(wide)) = (kind.offset(bit), wide) {

@@ -18,9 +18,9 @@
 //! bytes say, with `parse`, `emit` and `buffer_len`; and the way to and from [`poseidon_types::telemetry`].
 //!
 //! Three rules hold in all of them. Any bytes are safe input: the answer is a value or an [`Error`] that names the
-//! cause. An update saturates, never wraps, and leaves alone what it must not touch; it returns the
-//! [`checksum::Delta`] that repairs the checksum around it. Units are the caller's to give, because headers do not
-//! name them.
+//! cause. An update leaves alone what it must not touch and saturates; only a hop's clock and byte counter wrap, and
+//! their format says where. Where a checksum covers the bytes, the update returns the [`checksum::Delta`] that repairs
+//! it. Units are the caller's to give, because headers do not name them.
 //!
 //! [`quantiser`] does to plain values what the formats do to them, for simulators that carry no bytes.
 //!

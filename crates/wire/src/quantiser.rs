@@ -28,6 +28,11 @@ pub trait Scale {
         Nanos::new(self.decode(code))
     }
 
+    /// The delay of `code`, and whether it may be more.
+    fn reading(&self, code: u32) -> (Nanos, bool) {
+        (self.delay(code), code >= self.max_code())
+    }
+
     /// The code of `delay`.
     fn delay_code(&self, delay: Nanos) -> u32 {
         self.encode(delay.get())
@@ -80,7 +85,7 @@ impl Steps {
     #[must_use]
     pub const fn without_all_ones(self) -> Self {
         Self {
-            max_code: self.max_code - 1,
+            max_code: self.max_code.saturating_sub(1),
             ..self
         }
     }
@@ -181,6 +186,25 @@ impl<S: Scale> DelayQuantiser<S> {
             HopCount::Assumed(hops) => self.scale.uncounted(code, hops),
         }
     }
+}
+
+/// The largest of the delays that the hops of a stack told, and whether any could not tell. Each comes with whether
+/// its field was saturated.
+pub(crate) fn worst_of(hops: impl Iterator<Item = Option<(Nanos, bool)>>, incomplete: bool) -> MaxHopDelay {
+    let mut signal = MaxHopDelay {
+        incomplete,
+        ..MaxHopDelay::default()
+    };
+    for hop in hops {
+        match hop {
+            Some((delay, saturated)) => {
+                signal.update(delay);
+                signal.saturated |= saturated;
+            }
+            None => signal.incomplete = true,
+        }
+    }
+    signal
 }
 
 /// What one tick of a device's clock or delay field is worth. Devices differ (Tofino ns, bmv2 us), and no header
@@ -329,7 +353,7 @@ impl HopScale {
 
     /// Keeps a measured value apart from "not available".
     fn present(&self, code: u64, bits: u8) -> u64 {
-        code - u64::from(self.all_ones_is_absent && code == ones(bits))
+        code.saturating_sub(u64::from(self.all_ones_is_absent && code == ones(bits)))
     }
 }
 

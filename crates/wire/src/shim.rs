@@ -16,6 +16,7 @@
 //!
 //! Source: this project's profile of Poseidon (NSDI'23) section 4.1 and listing 1.
 
+use crate::bare16;
 use crate::bytes::{load, store};
 use crate::checksum::Delta;
 use crate::error::{Error, Result, demand};
@@ -29,7 +30,7 @@ pub const HEADER_BYTES: usize = 4;
 /// The version spoken here.
 pub const VERSION: u8 = 1;
 /// The delay code: 256 ns, 16 bits, saturating.
-pub const SCALE: Steps = Steps::new(8, 16);
+pub const SCALE: Steps = bare16::SCALE;
 /// What the shim does to a delay.
 pub const QUANTISER: DelayQuantiser<Steps> = DelayQuantiser {
     scale: SCALE,

@@ -16,6 +16,7 @@
 //!
 //! Source: this project's profile of Poseidon (NSDI'23); RFC 6994, RFC 9293 section 3.1 (option list).
 
+use crate::bare16;
 use crate::bytes::{load, store};
 use crate::checksum::Delta;
 use crate::error::{Error, Result, demand};
@@ -27,7 +28,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Bytes on the wire.
 pub const HEADER_BYTES: usize = 8;
 /// The delay code of a packet's own delay: 256 ns, 16 bits, saturating. Slow links want a larger step.
-pub const SCALE: Steps = Steps::new(8, 16);
+pub const SCALE: Steps = bare16::SCALE;
 /// What `echo` holds where nothing was received yet.
 pub const NO_ECHO: u16 = 0xffff;
 
@@ -267,6 +268,13 @@ mod tests {
         let signal = read.echo_telemetry(&SCALE, 3).expect("echoed");
         assert!(signal.saturated && signal.hops == 3);
         assert_eq!(Repr::default().echo_telemetry(&SCALE, 3), None);
+        // Neither does a caller's own 0xffff become "none".
+        let own = Repr {
+            echo: Some(0xffff),
+            ..Repr::default()
+        };
+        own.emit(&mut out).expect("fits");
+        assert_eq!(out[6..], [0xff, 0xfe]);
     }
 
     #[test]
