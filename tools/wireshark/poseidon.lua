@@ -44,8 +44,9 @@ for _, field in pairs(f) do
 end
 shim.fields = fields
 
-local bad_version = ProtoExpert.new("poseidon.bad_version", "Version is not 1", expert.group.PROTOCOL, expert.severity.WARN)
-local saturated = ProtoExpert.new("poseidon.saturated", "Delay is at least this", expert.group.SEQUENCE, expert.severity.NOTE)
+local warn, note = expert.severity.WARN, expert.severity.NOTE
+local bad_version = ProtoExpert.new("poseidon.bad_version", "Version is not 1", expert.group.PROTOCOL, warn)
+local saturated = ProtoExpert.new("poseidon.saturated", "Delay is at least this", expert.group.SEQUENCE, note)
 shim.experts = { bad_version, saturated }
 
 local VERSION = 1

@@ -11,8 +11,8 @@
 //! signal, and the ACK's own `max_hop_delay` tells the delay of the reverse path. Since `0xffff` in `echo` means
 //! "none", an echoed delay stops at `0xfffe`. Nothing counts hops: what zero means is for the caller to know.
 //!
-//! Kinds 253 and 254 are for experiments and begin with an experiment identifier (RFC 6994). Like every experiment, this one must not be on by default.
-//! The same bytes are written by the BPF programs for Linux TCP.
+//! Kinds 253 and 254 are for experiments and begin with an experiment identifier (RFC 6994). Like every experiment,
+//! this one must not be on by default. The same bytes are written by the BPF programs for Linux TCP.
 //!
 //! Source: this project's profile of Poseidon (NSDI'23); RFC 6994, RFC 9293 section 3.1 (option list).
 

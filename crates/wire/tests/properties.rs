@@ -32,7 +32,9 @@ fn order_survives(scale: &impl Scale, a: u64, b: u64) -> Result<(), TestCaseErro
 
 proptest! {
     #[test]
-    fn maximum_of_codes_is_code_of_maximum(a: u64, b: u64, shift in 0_u32..64, ends: [u64; 32], base in 0_u8..64, step in 0_u8..32, bits in 1_u8..=32) {
+    fn maximum_of_codes_is_code_of_maximum(
+            a: u64, b: u64, shift in 0_u32..64, ends: [u64; 32], base in 0_u8..64, step in 0_u8..32, bits in 1_u8..=32
+        ) {
         let (a, b) = (a >> shift, b >> shift);
         order_survives(&Steps::new(step, bits).above_base(base), a, b)?;
         order_survives(&Steps::new(8, 16).without_all_ones(), a, b)?;

@@ -1,8 +1,8 @@
 //! Wireshark reads our bytes as we do.
 //!
 //! Frames are built and updated here, written as classic pcap, and decoded by `tshark`: its own IOAM and TCP
-//! dissectors, its VLAN dissector aimed at CSIG's compact tag, and `tools/wireshark/poseidon.lua` for our own formats. It
-//! also judges the checksums that our updates repaired.
+//! dissectors, its VLAN dissector aimed at CSIG's compact tag, and `tools/wireshark/poseidon.lua` for our own
+//! formats. It also judges the checksums that our updates repaired.
 
 use poseidon_types::{BitRate, Nanos};
 use poseidon_wire::checksum::{internet, internet_udp};
