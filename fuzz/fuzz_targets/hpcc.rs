@@ -24,10 +24,7 @@ fuzz_target!(|data: &[u8]| {
                 assert_eq!((*last, first), (carried, old.as_slice()));
             }
             let after = Repr::parse(&bytes).expect("parses");
-            assert_eq!(
-                (after.hops, after.path_id),
-                (before.hops + 1, before.path_id ^ 0xfff)
-            );
+            assert_eq!((after.hops, after.path_id), (before.hops + 1, before.path_id ^ 0xfff));
             assert_repairs(delta, &data[..used], &bytes[..used + 8]);
             assert_eq!(bytes[used + 8..], data[used + 8..]);
         }

@@ -35,24 +35,12 @@ fuzz_target!(|data: &[u8]| {
         }
         Transit::NoBudget { delta } => {
             assert!(before.remaining_hops == 0 && after.exceeded);
-            assert_eq!(
-                after,
-                Repr {
-                    exceeded: true,
-                    ..before
-                }
-            );
+            assert_eq!(after, Repr { exceeded: true, ..before });
             assert_repairs(delta, &data[..used], &bytes[..used]);
             assert_eq!(new, old);
         }
         Transit::NoRoom { delta } => {
-            assert_eq!(
-                after,
-                Repr {
-                    without_room: true,
-                    ..before
-                }
-            );
+            assert_eq!(after, Repr { without_room: true, ..before });
             assert_repairs(delta, &data[..used], &bytes[..used]);
             assert_eq!(new, old);
         }

@@ -33,21 +33,9 @@ fuzz_target!(|data: &[u8]| {
     if wrote {
         assert!(after.remaining_words < before.remaining_words);
         assert_eq!(new[1..], old[..]);
-        assert_eq!(
-            after,
-            Repr {
-                remaining_words: after.remaining_words,
-                ..before
-            }
-        );
+        assert_eq!(after, Repr { remaining_words: after.remaining_words, ..before });
     } else if bytes != data {
-        assert_eq!(
-            after,
-            Repr {
-                overflowed: true,
-                ..before
-            }
-        );
+        assert_eq!(after, Repr { overflowed: true, ..before });
         assert_eq!(new, old);
     }
 });

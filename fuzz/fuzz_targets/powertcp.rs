@@ -21,10 +21,7 @@ fuzz_target!(|data: &[u8]| {
     match packet.push(&record(data), 1, &codec) {
         Ok(delta) => {
             let after = Repr::parse(&bytes, kind).expect("parses");
-            assert_eq!(
-                (after.slots, after.stack.hops),
-                (before.slots, before.stack.hops + 1)
-            );
+            assert_eq!((after.slots, after.stack.hops), (before.slots, before.stack.hops + 1));
             assert_repairs(delta, &data[..len], &bytes[..len]);
             assert_eq!(bytes[len..], data[len..]);
         }

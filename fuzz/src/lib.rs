@@ -6,11 +6,7 @@ use poseidon_wire::checksum::{Delta, internet};
 
 /// The last eight bytes, with zeros before a shorter input.
 pub fn tail(data: &[u8]) -> u64 {
-    data.iter()
-        .rev()
-        .take(8)
-        .rev()
-        .fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
+    data.iter().rev().take(8).rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
 }
 
 /// A delay of any order of magnitude.

@@ -92,10 +92,7 @@ impl core::fmt::Display for PathError {
             Self::Mtu(mtu) => write!(f, "packet size is {mtu}; set it between 1 B and 65.535 kB"),
             Self::LineRate => f.write_str("line rate is zero; set the sender's link rate"),
             Self::BaseRtt(rtt) => {
-                write!(
-                    f,
-                    "base RTT is {rtt}; set the unloaded round-trip time, below 4.29 s"
-                )
+                write!(f, "base RTT is {rtt}; set the unloaded round-trip time, below 4.29 s")
             }
         }
     }

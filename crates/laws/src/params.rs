@@ -148,11 +148,7 @@ read_with_unit!(Nanos, BitRate, Bytes, Packets, Fraction);
 impl ParamValue for f64 {
     fn read(text: &str) -> Result<Self, ValueError> {
         let number: Self = text.trim().parse().map_err(|_| ValueError::NotANumber)?;
-        if number.is_finite() {
-            Ok(number)
-        } else {
-            Err(ValueError::NotANumber)
-        }
+        if number.is_finite() { Ok(number) } else { Err(ValueError::NotANumber) }
     }
 }
 

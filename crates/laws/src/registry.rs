@@ -47,11 +47,7 @@ pub enum BuildError {
 impl Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::MissingSignals {
-                law,
-                missing,
-                supplied,
-            } => {
+            Self::MissingSignals { law, missing, supplied } => {
                 write!(f, "law {law:?} needs {missing}; the host supplies {supplied}")
             }
             Self::Param { law, error } => write!(f, "law {law:?}: {error}"),
@@ -64,17 +60,11 @@ impl core::error::Error for BuildError {}
 
 /// Builds one law after checking its parameters, the path and the signals.
 pub fn build<L: Law>(params: &L::Params, path: &Path, supplied: Signals) -> Result<L, BuildError> {
-    params
-        .check()
-        .map_err(|error| BuildError::Param { law: L::NAME, error })?;
+    params.check().map_err(|error| BuildError::Param { law: L::NAME, error })?;
     path.check().map_err(BuildError::Path)?;
     let missing = L::needs(params).without(supplied);
     if !missing.is_empty() {
-        return Err(BuildError::MissingSignals {
-            law: L::NAME,
-            missing,
-            supplied,
-        });
+        return Err(BuildError::MissingSignals { law: L::NAME, missing, supplied });
     }
     Ok(L::new(params, path))
 }

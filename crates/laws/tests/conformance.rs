@@ -6,11 +6,8 @@ use poseidon_laws::{AnyParams, BuildError, LAWS, Law, Path};
 use poseidon_testkit::operations::assert_conforms;
 use poseidon_types::{BitRate, Bytes, Nanos, Signals};
 
-const PATH: Path = Path {
-    mtu: Bytes::new(4_096),
-    line_rate: BitRate::from_gbps(100),
-    base_rtt: Nanos::from_micros(10),
-};
+const PATH: Path =
+    Path { mtu: Bytes::new(4_096), line_rate: BitRate::from_gbps(100), base_rtt: Nanos::from_micros(10) };
 
 macro_rules! conformance {
     ($name:ident, $law:ty) => {
@@ -31,14 +28,7 @@ macro_rules! conformance {
                     let supplied = Signals::ALL.without(signal);
                     let refused = build::<$law>(&params, &PATH, supplied).map(|_| ());
                     let law = <$law as Law>::NAME;
-                    assert_eq!(
-                        refused,
-                        Err(BuildError::MissingSignals {
-                            law,
-                            missing: signal,
-                            supplied
-                        })
-                    );
+                    assert_eq!(refused, Err(BuildError::MissingSignals { law, missing: signal, supplied }));
                 }
             }
 
@@ -99,9 +89,7 @@ fn the_table_names_each_law_once() {
     assert_eq!(names.len(), LAWS.len());
     for law in LAWS {
         let params = AnyParams::of(law.name).expect("the table finds its own rows");
-        let built = params
-            .build(&PATH, Signals::ALL)
-            .expect("defaults are within the domain");
+        let built = params.build(&PATH, Signals::ALL).expect("defaults are within the domain");
         assert_eq!(built.name(), law.name);
         assert!(!law.params.is_empty() && !law.source.is_empty());
     }
@@ -111,31 +99,14 @@ fn the_table_names_each_law_once() {
 #[test]
 fn errors_name_the_cause_and_the_fix() {
     let mut params = AnyParams::of("hpcc").expect("a law");
-    let missing = params
-        .build(&PATH, Signals::RTT | Signals::MAX_HOP_DELAY)
-        .expect_err("no records");
-    assert_eq!(
-        missing.to_string(),
-        "law \"hpcc\" needs hop-records; the host supplies rtt, max-hop-delay"
-    );
+    let missing = params.build(&PATH, Signals::RTT | Signals::MAX_HOP_DELAY).expect_err("no records");
+    assert_eq!(missing.to_string(), "law \"hpcc\" needs hop-records; the host supplies rtt, max-hop-delay");
     params.set("target-utilisation", "1.5").expect("reads");
     let domain = params.build(&PATH, Signals::ALL).expect_err("outside");
-    assert_eq!(
-        domain.to_string(),
-        "law \"hpcc\": target_utilisation must be above 0 and at most 1"
-    );
-    let no_path = Path {
-        line_rate: BitRate::ZERO,
-        ..PATH
-    };
-    let path = AnyParams::of("fixed")
-        .expect("a law")
-        .build(&no_path, Signals::ALL)
-        .expect_err("refused");
+    assert_eq!(domain.to_string(), "law \"hpcc\": target_utilisation must be above 0 and at most 1");
+    let no_path = Path { line_rate: BitRate::ZERO, ..PATH };
+    let path = AnyParams::of("fixed").expect("a law").build(&no_path, Signals::ALL).expect_err("refused");
     assert_eq!(path.to_string(), "line rate is zero; set the sender's link rate");
     let unit = params.set("network-rtt", "28").expect_err("no unit");
-    assert_eq!(
-        unit.to_string(),
-        "network_rtt: time without a unit: add one of ns, us, ms, s"
-    );
+    assert_eq!(unit.to_string(), "network_rtt: time without a unit: add one of ns, us, ms, s");
 }

@@ -4,11 +4,8 @@ use poseidon_laws::laws::poseidon::{Poseidon, PoseidonParams, Signal, Target, Up
 use poseidon_laws::{Ack, Law, Loss, Pacing, Path};
 use poseidon_types::{BitRate, Bytes, Nanos, Packets, Signals};
 
-const PATH: Path = Path {
-    mtu: Bytes::new(4_096),
-    line_rate: BitRate::from_gbps(200),
-    base_rtt: Nanos::new(9_900),
-};
+const PATH: Path =
+    Path { mtu: Bytes::new(4_096), line_rate: BitRate::from_gbps(200), base_rtt: Nanos::new(9_900) };
 
 fn law(params: &PoseidonParams) -> Poseidon {
     Poseidon::new(params, &PATH)
@@ -32,11 +29,7 @@ fn window(law: &Poseidon) -> f64 {
 fn alg_1_line_7_decreases_at_most_once_per_round_trip() {
     let mut law = law(&PoseidonParams::default());
     law.on_ack(&ack(1, 100, 90));
-    assert_eq!(
-        window(&law),
-        16.0,
-        "a new flow may decrease at once, by half at most"
-    );
+    assert_eq!(window(&law), 16.0, "a new flow may decrease at once, by half at most");
     law.on_ack(&ack(101, 100, 90));
     assert_eq!(window(&law), 16.0, "the gate needs more than one round trip");
     law.on_ack(&ack(102, 100, 90));
@@ -51,47 +44,25 @@ fn alg_1_line_5_grows_per_packet_whatever_the_gate() {
     law.on_ack(&ack(2, 100, 0));
     assert!(window(&law) > cut);
     let one = window(&law) - cut;
-    law.on_ack(&Ack {
-        packets: 4,
-        ..ack(3, 100, 0)
-    });
+    law.on_ack(&Ack { packets: 4, ..ack(3, 100, 0) });
     let four = window(&law) - cut - one;
-    assert!(
-        (four / one - 4.0).abs() < 0.2,
-        "num_acked multiplies: {one} {four}"
-    );
+    assert!((four / one - 4.0).abs() < 0.2, "num_acked multiplies: {one} {four}");
 }
 
 #[test]
 fn alg_1_lines_21_to_23_pace_below_one_packet() {
-    let params = PoseidonParams {
-        initial_window: Packets::from_q24(1 << 23),
-        ..PoseidonParams::default()
-    };
+    let params = PoseidonParams { initial_window: Packets::from_q24(1 << 23), ..PoseidonParams::default() };
     let mut law = law(&params);
-    law.on_ack(&Ack {
-        packets: 0,
-        ..ack(1, 30, 1)
-    });
-    assert_eq!(
-        law.decision().pacing,
-        Pacing::Gap(Nanos::from_micros(60)),
-        "rtt over window"
-    );
-    law.on_ack(&Ack {
-        packets: 2,
-        ..ack(2, 30, 0)
-    });
+    law.on_ack(&Ack { packets: 0, ..ack(1, 30, 1) });
+    assert_eq!(law.decision().pacing, Pacing::Gap(Nanos::from_micros(60)), "rtt over window");
+    law.on_ack(&Ack { packets: 2, ..ack(2, 30, 0) });
     assert_eq!(law.decision().pacing, Pacing::Off);
 }
 
 #[test]
 fn alg_2_cuts_on_loss_and_resets_after_three_timeouts() {
     let mut law = law(&PoseidonParams::default());
-    let loss = |us| Loss {
-        now: Nanos::from_micros(us),
-        in_flight: Bytes::ZERO,
-    };
+    let loss = |us| Loss { now: Nanos::from_micros(us), in_flight: Bytes::ZERO };
     law.on_loss(&loss(100));
     assert_eq!(window(&law), 16.0);
     law.on_loss(&loss(105));
@@ -101,11 +72,7 @@ fn alg_2_cuts_on_loss_and_resets_after_three_timeouts() {
     law.on_timeout(Nanos::from_micros(900));
     assert_eq!(window(&law), 4.0);
     law.on_timeout(Nanos::from_micros(901));
-    assert_eq!(
-        law.decision().window,
-        PoseidonParams::default().min_window,
-        "the third in a row"
-    );
+    assert_eq!(law.decision().window, PoseidonParams::default().min_window, "the third in a row");
 }
 
 #[test]
@@ -121,56 +88,35 @@ fn an_ack_ends_a_row_of_timeouts() {
 #[test]
 fn unknown_telemetry_is_not_an_empty_queue() {
     let mut law = law(&PoseidonParams::default());
-    law.on_ack(&Ack {
-        max_hop_delay: None,
-        ..ack(1, 10, 0)
-    });
+    law.on_ack(&Ack { max_hop_delay: None, ..ack(1, 10, 0) });
     assert_eq!(window(&law), 32.0);
 }
 
 #[test]
 fn a_flow_that_does_not_use_its_window_does_not_grow_it() {
-    let idle = Ack {
-        app_limited: true,
-        ..ack(1, 10, 0)
-    };
+    let idle = Ack { app_limited: true, ..ack(1, 10, 0) };
     let mut sensible = law(&PoseidonParams::default());
     sensible.on_ack(&idle);
     assert_eq!(window(&sensible), 32.0);
-    let mut strict = law(&PoseidonParams {
-        strict_paper: true,
-        ..PoseidonParams::default()
-    });
+    let mut strict = law(&PoseidonParams { strict_paper: true, ..PoseidonParams::default() });
     strict.on_ack(&idle);
     assert!(window(&strict) > 32.0);
 }
 
 #[test]
 fn section_4_1_brownfield_takes_the_larger_of_reported_and_unreported() {
-    let params = PoseidonParams {
-        signal: Signal::Brownfield,
-        ..PoseidonParams::default()
-    };
+    let params = PoseidonParams { signal: Signal::Brownfield, ..PoseidonParams::default() };
     assert_eq!(Poseidon::needs(&params), Signals::RTT);
     // RTT 100 us = 9.9 base + 10 forward + 5 reverse + 75.1 that no hop reported.
     let mut with_rest = law(&params);
-    let reported = Ack {
-        reverse_max_hop_delay: Some(Nanos::from_micros(5)),
-        ..ack(1, 100, 10)
-    };
+    let reported = Ack { reverse_max_hop_delay: Some(Nanos::from_micros(5)), ..ack(1, 100, 10) };
     with_rest.on_ack(&reported);
     let mut plain = law(&PoseidonParams::default());
-    plain.on_ack(&Ack {
-        max_hop_delay: Some(Nanos::new(75_100)),
-        ..ack(1, 100, 0)
-    });
+    plain.on_ack(&Ack { max_hop_delay: Some(Nanos::new(75_100)), ..ack(1, 100, 0) });
     assert_eq!(window(&with_rest), window(&plain));
     // All of it reported: the forward hop decides, as without brownfield.
     let mut covered = law(&params);
-    covered.on_ack(&Ack {
-        reverse_max_hop_delay: Some(Nanos::from_micros(81)),
-        ..ack(1, 100, 10)
-    });
+    covered.on_ack(&Ack { reverse_max_hop_delay: Some(Nanos::from_micros(81)), ..ack(1, 100, 10) });
     let mut forward = law(&PoseidonParams::default());
     forward.on_ack(&ack(1, 100, 10));
     assert_eq!(window(&covered), window(&forward));
@@ -178,51 +124,25 @@ fn section_4_1_brownfield_takes_the_larger_of_reported_and_unreported() {
 
 #[test]
 fn the_rtt_ablation_reacts_to_all_queueing() {
-    let params = PoseidonParams {
-        signal: Signal::Rtt,
-        ..PoseidonParams::default()
-    };
+    let params = PoseidonParams { signal: Signal::Rtt, ..PoseidonParams::default() };
     let mut by_rtt = law(&params);
     by_rtt.on_ack(&ack(1, 100, 0));
-    assert_eq!(
-        window(&by_rtt),
-        16.0,
-        "90.1 us of queueing, none of it at one hop"
-    );
+    assert_eq!(window(&by_rtt), 16.0, "90.1 us of queueing, none of it at one hop");
 }
 
 #[test]
 fn the_sqrt_targets_meet_eq_3_at_both_ends() {
     let target = |target, window, rtt_us| {
-        let params = PoseidonParams {
-            target,
-            initial_window: window,
-            ..PoseidonParams::default()
-        };
-        let mut law = Poseidon::new(
-            &params,
-            &Path {
-                base_rtt: Nanos::from_micros(rtt_us),
-                ..PATH
-            },
-        );
-        law.on_ack(&Ack {
-            max_hop_delay: None,
-            ..ack(1, rtt_us, 0)
-        });
+        let params = PoseidonParams { target, initial_window: window, ..PoseidonParams::default() };
+        let mut law = Poseidon::new(&params, &Path { base_rtt: Nanos::from_micros(rtt_us), ..PATH });
+        law.on_ack(&Ack { max_hop_delay: None, ..ack(1, rtt_us, 0) });
         law.target_delay().get() as f64 / 1_000.0
     };
     // 256 packets in 5 us are far above 200 Gbps; 0.02 packets in 1 ms far below 0.02 Gbps.
     let (fast, slow) = (Packets::whole(256), Packets::from_q24(335_544));
     for kind in [Target::Log, Target::InvSqrtRate, Target::InvSqrtWindow] {
-        assert!(
-            (target(kind, fast, 5) - 2.0).abs() < 0.01,
-            "{kind} at the fast end"
-        );
-        assert!(
-            (target(kind, slow, 1_000) - 42.0).abs() < 0.01,
-            "{kind} at the slow end"
-        );
+        assert!((target(kind, fast, 5) - 2.0).abs() < 0.01, "{kind} at the fast end");
+        assert!((target(kind, slow, 1_000) - 42.0).abs() < 0.01, "{kind} at the slow end");
     }
     // In between 1/sqrt has spent its range early: at 2 Gbps, half way in log, T is 22 us by Eq. 3.
     let (middle, rtt_us) = (Packets::from_q24((61 << 24) + (9 << 24) / 256), 1_000);
@@ -236,20 +156,11 @@ fn the_sqrt_targets_meet_eq_3_at_both_ends() {
 #[test]
 fn the_window_scaled_target_is_blind_to_the_rtt() {
     let target = |kind, rtt_us| {
-        let mut law = law(&PoseidonParams {
-            target: kind,
-            ..PoseidonParams::default()
-        });
-        law.on_ack(&Ack {
-            max_hop_delay: None,
-            ..ack(1, rtt_us, 0)
-        });
+        let mut law = law(&PoseidonParams { target: kind, ..PoseidonParams::default() });
+        law.on_ack(&Ack { max_hop_delay: None, ..ack(1, rtt_us, 0) });
         law.target_delay()
     };
-    assert_eq!(
-        target(Target::InvSqrtWindow, 10),
-        target(Target::InvSqrtWindow, 40)
-    );
+    assert_eq!(target(Target::InvSqrtWindow, 10), target(Target::InvSqrtWindow, 40));
     assert!(target(Target::InvSqrtRate, 40) > target(Target::InvSqrtRate, 10));
 }
 
@@ -265,29 +176,16 @@ fn eq_13_steps_by_the_ratio() {
     };
     let mut by_ratio = law(&params);
     by_ratio.on_ack(&ack(1, 10, 5));
-    assert!(
-        (window(&by_ratio) / 32.0 - 0.8).abs() < 2e-5,
-        "{}",
-        window(&by_ratio)
-    );
-    let high = PoseidonParams {
-        fixed_target: Nanos::from_micros(30),
-        ..params
-    };
+    assert!((window(&by_ratio) / 32.0 - 0.8).abs() < 2e-5, "{}", window(&by_ratio));
+    let high = PoseidonParams { fixed_target: Nanos::from_micros(30), ..params };
     let mut by_ratio = law(&high);
     by_ratio.on_ack(&ack(1, 50, 31));
-    assert!(
-        (window(&by_ratio) / 32.0 - 30.0 / 31.0).abs() < 2e-5,
-        "0.968 at 30 us"
-    );
+    assert!((window(&by_ratio) / 32.0 - 30.0 / 31.0).abs() < 2e-5, "0.968 at 30 us");
 }
 
 #[test]
 fn the_aimd_ablation_adds_one_packet_per_round_trip() {
-    let params = PoseidonParams {
-        update: Update::Aimd,
-        ..PoseidonParams::default()
-    };
+    let params = PoseidonParams { update: Update::Aimd, ..PoseidonParams::default() };
     let mut law = law(&params);
     for _ in 0..32 {
         law.on_ack(&ack(1, 10, 0));

@@ -17,13 +17,7 @@ struct Paper {
     max_rate: f64,
 }
 
-const PAPER: Paper = Paper {
-    p: 40.0,
-    k: 2.0,
-    m: 0.25,
-    min_rate: 0.02,
-    max_rate: 200.0,
-};
+const PAPER: Paper = Paper { p: 40.0, k: 2.0, m: 0.25, min_rate: 0.02, max_rate: 200.0 };
 
 impl Paper {
     fn alpha(&self) -> f64 {
@@ -50,27 +44,14 @@ impl Paper {
 const MTU: Bytes = Bytes::new(4_096);
 
 fn path(rtt: Nanos) -> Path {
-    Path {
-        mtu: MTU,
-        line_rate: BitRate::from_gbps(200),
-        base_rtt: rtt,
-    }
+    Path { mtu: MTU, line_rate: BitRate::from_gbps(200), base_rtt: rtt }
 }
 
 /// What the integer law makes of one ACK for one packet: the step U and the new window.
 fn integer_step(params: &PoseidonParams, window: Packets, rtt: Nanos, delay: Nanos) -> (f64, f64) {
-    let params = PoseidonParams {
-        initial_window: window,
-        ..params.clone()
-    };
+    let params = PoseidonParams { initial_window: window, ..params.clone() };
     let mut law = Poseidon::new(&params, &path(rtt));
-    law.on_ack(&Ack {
-        now: rtt,
-        rtt,
-        packets: 1,
-        max_hop_delay: Some(delay),
-        ..Ack::EMPTY
-    });
+    law.on_ack(&Ack { now: rtt, rtt, packets: 1, max_hop_delay: Some(delay), ..Ack::EMPTY });
     let (old, new) = (as_f64(window), as_f64(law.decision().window));
     (if new >= old { 1.0 + new - old } else { new / old }, new)
 }
@@ -98,10 +79,7 @@ fn stays_within_one_part_in_ten_thousand_over_a_million_points() {
     let mut rng = SplitMix64::new(1);
     let (mut worst_step, mut worst_window) = (0.0f64, 0.0f64);
     // Far below the largest window, so that its bound does not hide the step.
-    let params = PoseidonParams {
-        max_window: Packets::whole(32_768),
-        ..PoseidonParams::default()
-    };
+    let params = PoseidonParams { max_window: Packets::whole(32_768), ..PoseidonParams::default() };
     for _ in 0..1_000_000 {
         let window = Packets::from_q24(whole(log_uniform(&mut rng, 0.0101, 16_000.0) * 16_777_216.0));
         let rtt = Nanos::new(whole(log_uniform(&mut rng, 2_000.0, 5_000_000.0)));
@@ -116,11 +94,7 @@ fn stays_within_one_part_in_ten_thousand_over_a_million_points() {
         let (got_step, got_window) = integer_step(&params, window, rtt, Nanos::new(delay));
         let old = as_f64(window);
         // Alg. 1: line 5 grows by U - 1 per acknowledged packet, line 7 multiplies; 0.01 is the smallest window.
-        let new = if delay as f64 <= target {
-            old + step - 1.0
-        } else {
-            (old * step).max(0.01)
-        };
+        let new = if delay as f64 <= target { old + step - 1.0 } else { (old * step).max(0.01) };
         if old * step > 0.0101 {
             worst_step = worst_step.max((got_step / step - 1.0).abs());
         }
@@ -145,21 +119,12 @@ fn is_monotone_where_the_equations_are() {
         assert!(later <= step, "a longer delay never gives a larger step");
         let wider = Packets::from_q24(window.q24() + rng.within(1, 1 << 24));
         let target = |window, rtt| {
-            let params = PoseidonParams {
-                initial_window: window,
-                ..params.clone()
-            };
+            let params = PoseidonParams { initial_window: window, ..params.clone() };
             Poseidon::new(&params, &path(rtt)).target_delay()
         };
-        assert!(
-            target(wider, rtt) <= target(window, rtt),
-            "a faster flow never has a larger target"
-        );
+        assert!(target(wider, rtt) <= target(window, rtt), "a faster flow never has a larger target");
         let slower = rtt + Nanos::new(rng.within(1, 10_000));
-        assert!(
-            target(window, slower) >= target(window, rtt),
-            "a slower one never has a smaller target"
-        );
+        assert!(target(window, slower) >= target(window, rtt), "a slower one never has a smaller target");
     }
 }
 
@@ -169,14 +134,9 @@ fn the_target_falls_by_three_microseconds_per_doubling() {
     let per_doubling = 40.0 * 2.0f64.ln() / PAPER.alpha();
     assert!((per_doubling - 3.0103).abs() < 1e-4, "{per_doubling}");
     let target = |packets| {
-        let params = PoseidonParams {
-            initial_window: Packets::whole(packets),
-            ..PoseidonParams::default()
-        };
+        let params = PoseidonParams { initial_window: Packets::whole(packets), ..PoseidonParams::default() };
         // One packet per 163.84 us is 0.2 Gbps, so that 1 to 256 packets stay below 51.2 Gbps.
-        Poseidon::new(&params, &path(Nanos::new(163_840)))
-            .target_delay()
-            .get()
+        Poseidon::new(&params, &path(Nanos::new(163_840))).target_delay().get()
     };
     for doubling in 0..8 {
         let fall = target(1 << doubling) - target(2 << doubling);
@@ -207,14 +167,8 @@ fn the_targets_of_equal_shares_of_200_gbps() {
             max_window: Packets::whole(2_000),
             ..PoseidonParams::default()
         };
-        let target = Poseidon::new(&params, &path(Nanos::new(163_840)))
-            .target_delay()
-            .get() as f64
-            / 1_000.0;
-        assert!(
-            (target - us).abs() < 0.006,
-            "{flows} flows: {target} us, expected {us}"
-        );
+        let target = Poseidon::new(&params, &path(Nanos::new(163_840))).target_delay().get() as f64 / 1_000.0;
+        assert!((target - us).abs() < 0.006, "{flows} flows: {target} us, expected {us}");
     }
 }
 
@@ -232,11 +186,7 @@ fn fig_7a_reaches_95_percent_of_50_gbps_at_round_trip_16() {
 
     // The integer law on packets of 64 bytes: 1 Gbps is 195 packets per 100 us.
     let rtt = Nanos::from_micros(100);
-    let small = Path {
-        mtu: Bytes::new(64),
-        line_rate: BitRate::from_gbps(200),
-        base_rtt: rtt,
-    };
+    let small = Path { mtu: Bytes::new(64), line_rate: BitRate::from_gbps(200), base_rtt: rtt };
     let to_gbps = |window: Packets| as_f64(window) * 64.0 * 8.0 / 100_000.0;
     let params = PoseidonParams {
         initial_window: Packets::from_q24((195 << 24) + (5 << 24) / 16),
@@ -247,12 +197,7 @@ fn fig_7a_reaches_95_percent_of_50_gbps_at_round_trip_16() {
     let by_law = (1..).find(|_| {
         let packets = u32::try_from(law.decision().window.floor()).expect("small");
         let max_hop_delay = Some(Nanos::new(whole(delay * 1_000.0)));
-        law.on_ack(&Ack {
-            rtt,
-            packets,
-            max_hop_delay,
-            ..Ack::EMPTY
-        });
+        law.on_ack(&Ack { rtt, packets, max_hop_delay, ..Ack::EMPTY });
         reached(to_gbps(law.decision().window))
     });
     assert_eq!(by_law, Some(16));
@@ -326,10 +271,7 @@ proptest! {
 
 #[test]
 fn a_step_outside_eq_2_is_refused() {
-    let params = PoseidonParams {
-        step: Fraction::ratio(2, 1),
-        ..PoseidonParams::default()
-    };
+    let params = PoseidonParams { step: Fraction::ratio(2, 1), ..PoseidonParams::default() };
     let error = params.check().expect_err("m = 2");
     assert_eq!(error.to_string(), "step must be above 0 and below 2 (Eq. 2)");
 }

@@ -14,13 +14,7 @@ const PIPE_BYTES: f64 = 250_000.0;
 fn one_link(flows: usize) -> Network {
     Network {
         capacities_mbps: vec![100_000],
-        flows: vec![
-            Flow {
-                base_rtt_ns: TAU_NS,
-                ..Flow::through([0])
-            };
-            flows
-        ],
+        flows: vec![Flow { base_rtt_ns: TAU_NS, ..Flow::through([0]) }; flows],
     }
 }
 
@@ -54,10 +48,7 @@ fn theorem_1_windows_fill_the_pipe_plus_beta_and_beta_waits_in_the_queue() {
             increases.len(),
             PIPE_BYTES + expected
         );
-        assert!(
-            (windows / (PIPE_BYTES + expected) - 1.0).abs() < 0.005,
-            "{windows}"
-        );
+        assert!((windows / (PIPE_BYTES + expected) - 1.0).abs() < 0.005, "{windows}");
         assert!((queue / expected - 1.0).abs() < 0.1, "{queue}");
     }
 }
@@ -100,10 +91,8 @@ fn theorem_3_shares_are_proportional_to_beta() {
 
 #[test]
 fn theta_powertcp_ends_at_the_same_point_on_one_bottleneck() {
-    let params = ThetaPowerTcpParams {
-        additive_increase: BitRate::from_mbps(500),
-        ..ThetaPowerTcpParams::default()
-    };
+    let params =
+        ThetaPowerTcpParams { additive_increase: BitRate::from_mbps(500), ..ThetaPowerTcpParams::default() };
     let make = |_: usize, path: &Path| ThetaPowerTcp::new(&params, path);
     let mut net = FluidLoop::new(&one_link(2), Bytes::new(1_000), make);
     net.run(40e6, 200.0);

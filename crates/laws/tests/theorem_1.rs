@@ -40,37 +40,25 @@ impl Outcome {
         let mut net = FluidLoop::new(network, MTU, |_, path| L::new(&params, path));
         net.run(settle_ms * 1e6, STEP_NS);
         let average = net.run(5e6, STEP_NS);
-        Self {
-            shares: max_min(network),
-            rates_mbps: average.rates_mbps,
-            delays_ns: average.delays_ns,
-        }
+        Self { shares: max_min(network), rates_mbps: average.rates_mbps, delays_ns: average.delays_ns }
     }
 
     /// The largest relative distance of any flow from its share.
     fn worst_rate(&self) -> f64 {
-        let errors = self
-            .shares
-            .iter()
-            .zip(&self.rates_mbps)
-            .map(|(share, rate)| rate / share.mbps() - 1.0);
+        let errors = self.shares.iter().zip(&self.rates_mbps).map(|(share, rate)| rate / share.mbps() - 1.0);
         errors.map(f64::abs).fold(0.0, f64::max)
     }
 
     /// The largest relative distance of any bottleneck's delay from T(fair share). Where a flow's own cap equals what
     /// the link would leave it, the link is full without a queue, and nothing is said about its delay.
     fn worst_delay(&self, network: &Network) -> f64 {
-        let held = self
-            .shares
-            .iter()
-            .zip(&network.flows)
-            .filter_map(|(share, flow)| match share.bottleneck {
+        let held =
+            self.shares.iter().zip(&network.flows).filter_map(|(share, flow)| match share.bottleneck {
                 Bottleneck::Link(_) if flow.cap_mbps.map(Rational::whole) == Some(share.rate_mbps) => None,
                 Bottleneck::Link(link) => Some((link, share.mbps())),
                 Bottleneck::OwnCap => None,
             });
-        held.map(|(link, mbps)| (self.delays_ns[link] / target_ns(mbps) - 1.0).abs())
-            .fold(0.0, f64::max)
+        held.map(|(link, mbps)| (self.delays_ns[link] / target_ns(mbps) - 1.0).abs()).fold(0.0, f64::max)
     }
 }
 
@@ -81,14 +69,8 @@ fn poseidon_ends_at_the_max_min_shares_of_300_random_networks() {
         let network = random_network(&mut SplitMix64::new(seed), 10, 30);
         let outcome = Outcome::of::<Poseidon>(&network, 25.0, poseidon);
         let (rate, delay) = (outcome.worst_rate(), outcome.worst_delay(&network));
-        assert!(
-            rate < 0.02,
-            "seed {seed}: a flow is {rate:.3} from its share\n{network:?}"
-        );
-        assert!(
-            delay < 0.05,
-            "seed {seed}: a hop's delay is {delay:.3} from its target\n{network:?}"
-        );
+        assert!(rate < 0.02, "seed {seed}: a flow is {rate:.3} from its share\n{network:?}");
+        assert!(delay < 0.05, "seed {seed}: a hop's delay is {delay:.3} from its target\n{network:?}");
         (worst_rate, worst_delay) = (worst_rate.max(rate), worst_delay.max(delay));
     }
     println!("300 networks: worst rate error {worst_rate:.4}, worst delay error {worst_delay:.4}");
@@ -99,18 +81,9 @@ fn one_hop_queues_as_the_target_says() {
     for (flows, us) in [(2, 5.01), (10, 12.00), (100, 22.00)] {
         let network = Network {
             capacities_mbps: vec![200_000],
-            flows: vec![
-                Flow {
-                    base_rtt_ns: 9_900,
-                    ..Flow::through([0])
-                };
-                flows
-            ],
+            flows: vec![Flow { base_rtt_ns: 9_900, ..Flow::through([0]) }; flows],
         };
-        let params = || PoseidonParams {
-            max_rate: BitRate::from_gbps(200),
-            ..poseidon()
-        };
+        let params = || PoseidonParams { max_rate: BitRate::from_gbps(200), ..poseidon() };
         let outcome = Outcome::of::<Poseidon>(&network, 25.0, params);
         let delay = outcome.delays_ns[0] / 1_000.0;
         println!("{flows} flows on 200 Gbps: {delay:.2} us, T {us:.2} us");
@@ -121,25 +94,16 @@ fn one_hop_queues_as_the_target_says() {
 
 /// Poseidon Fig. 14a in small: a victim over two congested links, with M and N flows beside it.
 fn two_hops(m: usize, n: usize) -> Network {
-    let flow = |path: &[usize]| Flow {
-        base_rtt_ns: 9_900,
-        ..Flow::through(path)
-    };
+    let flow = |path: &[usize]| Flow { base_rtt_ns: 9_900, ..Flow::through(path) };
     let mut flows = vec![flow(&[0, 1])];
     flows.extend(vec![flow(&[0]); m]);
     flows.extend(vec![flow(&[1]); n]);
-    Network {
-        capacities_mbps: vec![200_000, 200_000],
-        flows,
-    }
+    Network { capacities_mbps: vec![200_000, 200_000], flows }
 }
 
 #[test]
 fn swift_and_a_fixed_target_miss_it_where_poseidon_does_not() {
-    let fixed = || PoseidonParams {
-        target: Target::Fixed,
-        ..poseidon()
-    };
+    let fixed = || PoseidonParams { target: Target::Fixed, ..poseidon() };
     for (m, n) in [(2, 2), (9, 9), (2, 9)] {
         let network = two_hops(m, n);
         let victim = |outcome: &Outcome| outcome.rates_mbps[0] / outcome.shares[0].mbps();
@@ -157,14 +121,8 @@ fn swift_and_a_fixed_target_miss_it_where_poseidon_does_not() {
 
 #[test]
 fn on_random_networks_most_flows_of_a_fixed_target_are_far_from_their_share() {
-    let fixed = || PoseidonParams {
-        target: Target::Fixed,
-        ..poseidon()
-    };
-    let swift = || SwiftParams {
-        max_window: Packets::whole(32_768),
-        ..SwiftParams::default()
-    };
+    let fixed = || PoseidonParams { target: Target::Fixed, ..poseidon() };
+    let swift = || SwiftParams { max_window: Packets::whole(32_768), ..SwiftParams::default() };
     let (mut missed_fixed, mut missed_swift) = (0, 0);
     for seed in 0..40 {
         let network = random_network(&mut SplitMix64::new(seed), 10, 30);
@@ -182,14 +140,8 @@ fn a_flow_with_a_long_path_is_not_punished_for_it() {
     let network = Network {
         capacities_mbps: vec![100_000],
         flows: vec![
-            Flow {
-                base_rtt_ns: 4_000,
-                ..Flow::through([0])
-            },
-            Flow {
-                base_rtt_ns: 40_000,
-                ..Flow::through([0])
-            },
+            Flow { base_rtt_ns: 4_000, ..Flow::through([0]) },
+            Flow { base_rtt_ns: 40_000, ..Flow::through([0]) },
         ],
     };
     let outcome = Outcome::of::<Poseidon>(&network, 25.0, poseidon);

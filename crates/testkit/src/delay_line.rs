@@ -52,15 +52,8 @@ impl<F: Fn(f64, f64, Motion, Motion) -> f64> DelayLine<F> {
     /// # Panics
     /// If the step exceeds the short delay.
     pub fn new(long: f64, short: f64, step: f64, push: F) -> Self {
-        assert!(
-            step <= short,
-            "a step of {step} looks into the future of delay {short}"
-        );
-        let still = Node {
-            place: 1.0,
-            speed: 0.0,
-            push: 0.0,
-        };
+        assert!(step <= short, "a step of {step} looks into the future of delay {short}");
+        let still = Node { place: 1.0, speed: 0.0, push: 0.0 };
         let mut nodes = VecDeque::from([still]);
         let mut covered = 0.0;
         // Two nodes more than the long delay needs: its ends are rarely nodes.
@@ -68,14 +61,7 @@ impl<F: Fn(f64, f64, Motion, Motion) -> f64> DelayLine<F> {
             nodes.push_back(still);
             covered += step;
         }
-        Self {
-            long,
-            short,
-            step,
-            steps_done: 0,
-            past: nodes,
-            push,
-        }
+        Self { long, short, step, steps_done: 0, past: nodes, push }
     }
 
     /// Now.
@@ -107,11 +93,7 @@ impl<F: Fn(f64, f64, Motion, Motion) -> f64> DelayLine<F> {
         };
         let place = from.place + h / 6.0 * (v1 + 2.0 * v2 + 2.0 * v3 + v4);
         let speed = from.speed + h / 6.0 * (p1 + 2.0 * p2 + 2.0 * p3 + p4);
-        let to = Node {
-            place,
-            speed,
-            push: push(place, speed, end),
-        };
+        let to = Node { place, speed, push: push(place, speed, end) };
         let began = self.time();
         self.past.pop_front();
         self.past.push_back(to);
@@ -119,10 +101,7 @@ impl<F: Fn(f64, f64, Motion, Motion) -> f64> DelayLine<F> {
         let turned = from.speed * to.speed < 0.0;
         turned.then(|| {
             let part = from.speed / (from.speed - to.speed);
-            Peak {
-                time: began + part * h,
-                height: between(from, to, h, part).place.abs(),
-            }
+            Peak { time: began + part * h, height: between(from, to, h, part).place.abs() }
         })
     }
 
@@ -133,12 +112,7 @@ impl<F: Fn(f64, f64, Motion, Motion) -> f64> DelayLine<F> {
         let last = self.past.len() - 1;
         #[expect(clippy::cast_possible_truncation, reason = "a delay holds few steps")]
         let newer = last - (whole as usize).min(last - 1);
-        between(
-            self.past[newer - 1],
-            self.past[newer],
-            self.step,
-            1.0 - (steps - whole),
-        )
+        between(self.past[newer - 1], self.past[newer], self.step, 1.0 - (steps - whole))
     }
 }
 
@@ -169,10 +143,7 @@ mod tests {
         }
         let last = peaks[99];
         assert!((last.height - 1.0).abs() < 1e-8, "{last:?}");
-        assert!(
-            (last.time / core::f64::consts::PI - 100.0).abs() < 1e-5,
-            "{last:?}"
-        );
+        assert!((last.time / core::f64::consts::PI - 100.0).abs() < 1e-5, "{last:?}");
     }
 
     #[test]

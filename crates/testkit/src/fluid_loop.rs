@@ -70,36 +70,19 @@ impl<L: Law> FluidLoop<L> {
                     line_rate: BitRate::from_mbps(flow.cap_mbps.unwrap_or(fastest)),
                     base_rtt: Nanos::new(flow.base_rtt_ns),
                 };
-                FlowState {
-                    law: make(id, &path),
-                    rate: 0.0,
-                    pending: 0.0,
-                    delivered_bytes: 0.0,
-                    next_seq: 0,
-                }
+                FlowState { law: make(id, &path), rate: 0.0, pending: 0.0, delivered_bytes: 0.0, next_seq: 0 }
             })
             .collect();
         let links = (network.capacities_mbps.iter())
-            .map(|&mbps| LinkState {
-                capacity: mbps as f64 / MBPS,
-                ..LinkState::default()
-            })
+            .map(|&mbps| LinkState { capacity: mbps as f64 / MBPS, ..LinkState::default() })
             .collect();
-        Self {
-            network: network.clone(),
-            flows,
-            links,
-            mtu_bytes: mtu.get() as f64,
-            now_ns: 0.0,
-        }
+        Self { network: network.clone(), flows, links, mtu_bytes: mtu.get() as f64, now_ns: 0.0 }
     }
 
     /// Runs for `duration_ns` in steps of `step_ns` and gives the averages over it.
     pub fn run(&mut self, duration_ns: f64, step_ns: f64) -> Averages {
-        let mut sum = Averages {
-            rates_mbps: vec![0.0; self.flows.len()],
-            delays_ns: vec![0.0; self.links.len()],
-        };
+        let mut sum =
+            Averages { rates_mbps: vec![0.0; self.flows.len()], delays_ns: vec![0.0; self.links.len()] };
         let end = self.now_ns + duration_ns;
         let mut steps = 0.0;
         while self.now_ns < end {
@@ -173,11 +156,8 @@ impl<L: Law> FluidLoop<L> {
         let delays = plan.path.iter().map(|&link| self.links[link].delay_ns());
         let rtt_ns = plan.base_rtt_ns as f64 + delays.clone().sum::<f64>();
         let worst_ns = delays.fold(0.0, f64::max);
-        let records: Vec<HopRecord> = plan
-            .path
-            .iter()
-            .map(|&link| self.links[link].record(self.now_ns))
-            .collect();
+        let records: Vec<HopRecord> =
+            plan.path.iter().map(|&link| self.links[link].record(self.now_ns)).collect();
         let in_flight = flow.rate * rtt_ns;
         let acked_seq = whole(flow.delivered_bytes);
         flow.next_seq = acked_seq + whole(in_flight);
@@ -190,10 +170,7 @@ impl<L: Law> FluidLoop<L> {
             next_seq: flow.next_seq,
             max_hop_delay: Some(Nanos::new(whole(worst_ns))),
             reverse_max_hop_delay: Some(Nanos::ZERO),
-            hops: HopPath {
-                records: &records,
-                wrap: Wrap::NEVER,
-            },
+            hops: HopPath { records: &records, wrap: Wrap::NEVER },
             hop_count: u8::try_from(plan.path.len()).unwrap_or(u8::MAX),
             app_limited: 2.0 * in_flight < window_packets(&flow.law) * self.mtu_bytes,
             ..Ack::EMPTY
@@ -223,11 +200,7 @@ fn window_packets<L: Law>(law: &L) -> f64 {
 }
 
 /// A non-negative number, rounded down.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "rounding down is meant"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounding down is meant")]
 fn whole(x: f64) -> u64 {
     x as u64
 }
@@ -240,24 +213,14 @@ mod tests {
 
     #[test]
     fn a_fixed_window_of_two_pipes_leaves_one_pipe_in_the_queue() {
-        let network = Network {
-            capacities_mbps: vec![100_000],
-            flows: vec![Flow::through([0])],
-        };
+        let network = Network { capacities_mbps: vec![100_000], flows: vec![Flow::through([0])] };
         // 100 Gbps over 4 us: 50 packets of 1000 bytes in the pipe.
-        let params = FixedParams {
-            window: Packets::whole(100),
-            ..FixedParams::default()
-        };
+        let params = FixedParams { window: Packets::whole(100), ..FixedParams::default() };
         let mut net = FluidLoop::new(&network, Bytes::new(1_000), |_, path| Fixed::new(&params, path));
         net.run(200_000.0, 100.0);
         let at_rest = net.run(10_000.0, 100.0);
         assert!((at_rest.rates_mbps[0] - 100_000.0).abs() < 1.0, "{at_rest:?}");
-        assert!(
-            (net.queue_bytes(0) - 50_000.0).abs() < 1.0,
-            "{}",
-            net.queue_bytes(0)
-        );
+        assert!((net.queue_bytes(0) - 50_000.0).abs() < 1.0, "{}", net.queue_bytes(0));
         assert!((at_rest.delays_ns[0] - 4_000.0).abs() < 1.0, "{at_rest:?}");
     }
 }

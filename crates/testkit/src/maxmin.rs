@@ -48,11 +48,8 @@ pub fn max_min(network: &Network) -> Vec<Share> {
     network.check();
     let mut shares: Vec<Option<Share>> = vec![None; network.flows.len()];
     // What each link has left after the flows that stopped, and how many of its flows still rise.
-    let mut links: Vec<(Rational, u64)> = network
-        .capacities_mbps
-        .iter()
-        .map(|&capacity| (Rational::whole(capacity), 0))
-        .collect();
+    let mut links: Vec<(Rational, u64)> =
+        network.capacities_mbps.iter().map(|&capacity| (Rational::whole(capacity), 0)).collect();
     for &link in network.flows.iter().flat_map(|flow| &flow.path) {
         links[link].1 += 1;
     }
@@ -65,15 +62,10 @@ pub fn max_min(network: &Network) -> Vec<Share> {
             if !stops || shares[id].is_some() {
                 continue;
             }
-            shares[id] = Some(Share {
-                rate_mbps: level,
-                bottleneck,
-            });
+            shares[id] = Some(Share { rate_mbps: level, bottleneck });
             for &link in &flow.path {
                 let (left, rising) = &mut links[link];
-                *left = left
-                    .minus(level)
-                    .expect("no level exceeds an even split of what the link has left");
+                *left = left.minus(level).expect("no level exceeds an even split of what the link has left");
                 *rising -= 1;
             }
         }
@@ -109,10 +101,7 @@ mod tests {
     use crate::rng::SplitMix64;
 
     fn rates(capacities_mbps: &[u64], flows: Vec<Flow>) -> Vec<Rational> {
-        let network = Network {
-            capacities_mbps: capacities_mbps.to_vec(),
-            flows,
-        };
+        let network = Network { capacities_mbps: capacities_mbps.to_vec(), flows };
         max_min(&network).iter().map(|share| share.rate_mbps).collect()
     }
 
@@ -122,22 +111,15 @@ mod tests {
 
     #[test]
     fn one_link_is_split_evenly() {
-        assert_eq!(
-            rates(&[100], vec![Flow::through([0]); 3]),
-            vec![Rational::new(100, 3); 3]
-        );
+        assert_eq!(rates(&[100], vec![Flow::through([0]); 3]), vec![Rational::new(100, 3); 3]);
         assert_eq!(rates(&[100], vec![]), vec![]);
     }
 
     #[test]
     fn a_parking_lot_gives_every_flow_half() {
         // One long flow over three links, one short flow on each.
-        let flows = vec![
-            Flow::through([0, 1, 2]),
-            Flow::through([0]),
-            Flow::through([1]),
-            Flow::through([2]),
-        ];
+        let flows =
+            vec![Flow::through([0, 1, 2]), Flow::through([0]), Flow::through([1]), Flow::through([2])];
         assert_eq!(rates(&[100, 100, 100], flows), whole(&[50; 4]));
     }
 
@@ -169,11 +151,7 @@ mod tests {
 
     #[test]
     fn a_capped_flow_leaves_its_rest() {
-        let flows = vec![
-            Flow::through([0]).capped(10),
-            Flow::through([0]),
-            Flow::through([0]),
-        ];
+        let flows = vec![Flow::through([0]).capped(10), Flow::through([0]), Flow::through([0])];
         assert_eq!(rates(&[100], flows), whole(&[10, 45, 45]));
         assert_eq!(rates(&[], vec![Flow::through([]).capped(7)]), whole(&[7]));
     }
@@ -205,28 +183,17 @@ mod tests {
     fn assert_max_min(network: &Network, shares: &[Share], seed: u64) {
         let load = |link| -> Rational { network.flows_on(link).map(|f| shares[f].rate_mbps).sum() };
         for (link, &capacity) in network.capacities_mbps.iter().enumerate() {
-            assert!(
-                load(link) <= Rational::whole(capacity),
-                "seed {seed}: link {link} overloaded"
-            );
+            assert!(load(link) <= Rational::whole(capacity), "seed {seed}: link {link} overloaded");
         }
         for (id, (flow, share)) in network.flows.iter().zip(shares).enumerate() {
             let cap = flow.cap_mbps.map(Rational::whole);
-            assert!(
-                cap.is_none_or(|cap| share.rate_mbps <= cap),
-                "seed {seed}: flow {id} above its cap"
-            );
+            assert!(cap.is_none_or(|cap| share.rate_mbps <= cap), "seed {seed}: flow {id} above its cap");
             match share.bottleneck {
                 Bottleneck::OwnCap => assert_eq!(Some(share.rate_mbps), cap, "seed {seed}: flow {id}"),
                 Bottleneck::Link(link) => {
                     let full = load(link) == Rational::whole(network.capacities_mbps[link]);
-                    let fastest = network
-                        .flows_on(link)
-                        .all(|f| shares[f].rate_mbps <= share.rate_mbps);
-                    assert!(
-                        flow.path.contains(&link) && full && fastest,
-                        "seed {seed}: flow {id}"
-                    );
+                    let fastest = network.flows_on(link).all(|f| shares[f].rate_mbps <= share.rate_mbps);
+                    assert!(flow.path.contains(&link) && full && fastest, "seed {seed}: flow {id}");
                 }
             }
         }
@@ -240,10 +207,7 @@ mod tests {
             let network = random_network(&mut SplitMix64::new(seed), 12, 60);
             let shares = max_min(&network);
             assert_max_min(&network, &shares, seed);
-            links_named += shares
-                .iter()
-                .filter(|s| matches!(s.bottleneck, Bottleneck::Link(_)))
-                .count();
+            links_named += shares.iter().filter(|s| matches!(s.bottleneck, Bottleneck::Link(_))).count();
             let mut levels: Vec<Rational> = shares.iter().map(|s| s.rate_mbps).collect();
             levels.sort_unstable();
             levels.dedup();

@@ -34,19 +34,12 @@ pub struct Flow {
 impl Flow {
     /// A flow over these links, without a cap of its own, with the smallest base RTT.
     pub fn through(path: impl Into<Vec<usize>>) -> Self {
-        Self {
-            path: path.into(),
-            cap_mbps: None,
-            base_rtt_ns: BASE_RTT_RANGE_NS.0,
-        }
+        Self { path: path.into(), cap_mbps: None, base_rtt_ns: BASE_RTT_RANGE_NS.0 }
     }
 
     /// The same flow from a host of this line rate.
     pub fn capped(self, cap_mbps: u64) -> Self {
-        Self {
-            cap_mbps: Some(cap_mbps),
-            ..self
-        }
+        Self { cap_mbps: Some(cap_mbps), ..self }
     }
 }
 
@@ -72,10 +65,7 @@ impl Network {
                     "flow {id} crosses link {link}; there are {}",
                     self.capacities_mbps.len()
                 );
-                assert!(
-                    !flow.path[..hop].contains(&link),
-                    "flow {id} crosses link {link} twice"
-                );
+                assert!(!flow.path[..hop].contains(&link), "flow {id} crosses link {link} twice");
             }
         }
     }
@@ -91,13 +81,8 @@ impl Network {
 pub fn random_network(rng: &mut SplitMix64, max_links: usize, max_flows: usize) -> Network {
     let links = 1 + rng.index(max_links);
     let capacities_mbps = (0..links).map(|_| *rng.pick(&LINK_RATES_MBPS)).collect();
-    let flows = (0..=rng.index(max_flows))
-        .map(|_| random_flow(rng, links))
-        .collect();
-    Network {
-        capacities_mbps,
-        flows,
-    }
+    let flows = (0..=rng.index(max_flows)).map(|_| random_flow(rng, links)).collect();
+    Network { capacities_mbps, flows }
 }
 
 /// One flow over some of `links` links.
@@ -107,11 +92,7 @@ fn random_flow(rng: &mut SplitMix64, links: usize) -> Flow {
     path.truncate(1 + rng.index(MAX_HOPS));
     let cap_mbps = (rng.below(4) == 0).then(|| *rng.pick(&LINK_RATES_MBPS));
     let base_rtt_ns = rng.within(BASE_RTT_RANGE_NS.0, BASE_RTT_RANGE_NS.1);
-    Flow {
-        path,
-        cap_mbps,
-        base_rtt_ns,
-    }
+    Flow { path, cap_mbps, base_rtt_ns }
 }
 
 #[cfg(test)]
@@ -128,12 +109,7 @@ mod tests {
             network.check();
             assert!((1..=10).contains(&network.capacities_mbps.len()));
             assert!((1..=30).contains(&network.flows.len()));
-            assert!(
-                network
-                    .capacities_mbps
-                    .iter()
-                    .all(|c| LINK_RATES_MBPS.contains(c))
-            );
+            assert!(network.capacities_mbps.iter().all(|c| LINK_RATES_MBPS.contains(c)));
             for flow in &network.flows {
                 hops_seen[flow.path.len()] = true;
                 caps_seen[usize::from(flow.cap_mbps.is_some())] = true;
@@ -153,20 +129,12 @@ mod tests {
     #[test]
     #[should_panic(expected = "flow 0 crosses link 1 twice")]
     fn a_path_with_a_loop_is_refused() {
-        Network {
-            capacities_mbps: vec![1, 1],
-            flows: vec![Flow::through([1, 0, 1])],
-        }
-        .check();
+        Network { capacities_mbps: vec![1, 1], flows: vec![Flow::through([1, 0, 1])] }.check();
     }
 
     #[test]
     #[should_panic(expected = "crosses no link and has no cap")]
     fn a_flow_that_nothing_limits_is_refused() {
-        Network {
-            capacities_mbps: vec![1],
-            flows: vec![Flow::through([])],
-        }
-        .check();
+        Network { capacities_mbps: vec![1], flows: vec![Flow::through([])] }.check();
     }
 }

@@ -23,16 +23,8 @@ pub enum Operation {
 /// A list of up to `most` operations on one clock.
 pub fn random_operations(rng: &mut SplitMix64, most: usize) -> Vec<Operation> {
     // Mostly sane clocks; some start just before they wrap.
-    let mut now = if rng.below(8) == 0 {
-        u64::MAX - rng.below(1 << 20)
-    } else {
-        rng.below(1 << 40)
-    };
-    let mut seq = if rng.below(8) == 0 {
-        u64::MAX - rng.below(1 << 20)
-    } else {
-        rng.below(1 << 30)
-    };
+    let mut now = if rng.below(8) == 0 { u64::MAX - rng.below(1 << 20) } else { rng.below(1 << 40) };
+    let mut seq = if rng.below(8) == 0 { u64::MAX - rng.below(1 << 20) } else { rng.below(1 << 30) };
     (0..=rng.index(most))
         .map(|_| {
             let gap = amount(rng, 100_000);
@@ -57,13 +49,7 @@ pub fn apply<L: Law>(law: &mut L, operation: &Operation) {
     match operation {
         Operation::Ack(parts) => {
             let (ack, stack, wrap) = &**parts;
-            law.on_ack(&Ack {
-                hops: HopPath {
-                    records: stack.as_slice(),
-                    wrap: *wrap,
-                },
-                ..*ack
-            });
+            law.on_ack(&Ack { hops: HopPath { records: stack.as_slice(), wrap: *wrap }, ..*ack });
         }
         Operation::Loss(loss) => law.on_loss(loss),
         Operation::Timeout(now) => law.on_timeout(*now),
@@ -76,30 +62,16 @@ pub fn apply<L: Law>(law: &mut L, operation: &Operation) {
 /// If it does not, with the law's state.
 pub fn assert_sound<L: Law>(law: &L) {
     let decision = law.decision();
-    assert!(
-        decision.window > Packets::ZERO,
-        "{}: zero window in {law:?}",
-        L::NAME
-    );
-    assert!(
-        decision.window <= Packets::MAX_WINDOW,
-        "{}: window {decision:?} in {law:?}",
-        L::NAME
-    );
+    assert!(decision.window > Packets::ZERO, "{}: zero window in {law:?}", L::NAME);
+    assert!(decision.window <= Packets::MAX_WINDOW, "{}: window {decision:?} in {law:?}", L::NAME);
     match decision.pacing {
         Pacing::Off => {
-            assert!(
-                decision.window >= Packets::ONE,
-                "{}: {decision:?} below one packet is unpaced",
-                L::NAME
-            );
+            assert!(decision.window >= Packets::ONE, "{}: {decision:?} below one packet is unpaced", L::NAME);
         }
         // The longest RTT a law holds (4.3 s) over the smallest window it may have.
-        Pacing::Gap(gap) => assert!(
-            gap <= Nanos::from_millis(10_000_000),
-            "{}: gap {gap} in {law:?}",
-            L::NAME
-        ),
+        Pacing::Gap(gap) => {
+            assert!(gap <= Nanos::from_millis(10_000_000), "{}: gap {gap} in {law:?}", L::NAME)
+        }
         Pacing::Rate(rate) => assert!(rate > BitRate::ZERO, "{}: zero rate in {law:?}", L::NAME),
     }
 }
@@ -113,15 +85,10 @@ pub fn assert_conforms<L: Law>(lists: u64) {
     for list in 0..lists {
         let mut rng = SplitMix64::new(list);
         let mut params = L::Params::default();
-        if let Some(preset) = usize::try_from(list)
-            .ok()
-            .and_then(|i| L::Params::PRESETS.get(i % 4))
-        {
+        if let Some(preset) = usize::try_from(list).ok().and_then(|i| L::Params::PRESETS.get(i % 4)) {
             (preset.apply)(&mut params);
         }
-        params
-            .check()
-            .unwrap_or_else(|error| panic!("{}: its own values are refused: {error}", L::NAME));
+        params.check().unwrap_or_else(|error| panic!("{}: its own values are refused: {error}", L::NAME));
         let path = random_path(&mut rng);
         path.check().expect("a random path is within the domain");
         let operations = random_operations(&mut rng, 40);
@@ -142,16 +109,8 @@ pub fn assert_conforms<L: Law>(lists: u64) {
         for operation in &operations {
             apply(&mut again, operation);
         }
-        assert!(
-            law == clone,
-            "{}: seed {list}: a clone ends elsewhere: {law:?} {clone:?}",
-            L::NAME
-        );
-        assert!(
-            law == again,
-            "{}: seed {list}: a replay ends elsewhere: {law:?} {again:?}",
-            L::NAME
-        );
+        assert!(law == clone, "{}: seed {list}: a clone ends elsewhere: {law:?} {clone:?}", L::NAME);
+        assert!(law == again, "{}: seed {list}: a replay ends elsewhere: {law:?} {again:?}", L::NAME);
     }
 }
 
@@ -168,25 +127,15 @@ fn random_ack(rng: &mut SplitMix64, now: u64, seq: u64) -> (Ack<'static>, HopSta
     let delay = |rng: &mut SplitMix64| (rng.below(4) != 0).then(|| Nanos::new(amount(rng, 50_000)));
     let wrap = *rng.pick(&[
         Wrap::NEVER,
-        Wrap {
-            at: Nanos::new(1 << 24),
-            sent: Bytes::new(1 << 27),
-        },
-        Wrap {
-            at: Nanos::new(1),
-            sent: Bytes::new(1),
-        },
+        Wrap { at: Nanos::new(1 << 24), sent: Bytes::new(1 << 27) },
+        Wrap { at: Nanos::new(1), sent: Bytes::new(1) },
     ]);
     let ack = Ack {
         now: Nanos::new(now),
         rtt: Nanos::new(amount(rng, 100_000)),
         packets: u32::try_from(amount(rng, 64)).unwrap_or(u32::MAX),
         bytes: Bytes::new(bytes),
-        marked: Bytes::new(if rng.below(2) == 0 {
-            0
-        } else {
-            amount(rng, 100_000)
-        }),
+        marked: Bytes::new(if rng.below(2) == 0 { 0 } else { amount(rng, 100_000) }),
         acked_seq: seq,
         next_seq: seq.wrapping_add(amount(rng, 1 << 20)),
         max_hop_delay: delay(rng),
@@ -200,11 +149,7 @@ fn random_ack(rng: &mut SplitMix64, now: u64, seq: u64) -> (Ack<'static>, HopSta
     };
     let mut stack = HopStack::EMPTY;
     // Mostly the same number of hops, so that records are compared at all.
-    let hops = if rng.below(4) == 0 {
-        rng.index(MAX_HOPS + 2)
-    } else {
-        3
-    };
+    let hops = if rng.below(4) == 0 { rng.index(MAX_HOPS + 2) } else { 3 };
     for _ in 0..hops {
         stack.push(HopRecord {
             at: Nanos::new(now.wrapping_add(amount(rng, 1_000))),

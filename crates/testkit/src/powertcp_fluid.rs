@@ -72,10 +72,7 @@ pub struct State {
 impl State {
     /// One flow, or the aggregate of many.
     pub fn one(window_bytes: f64, queue_bytes: f64) -> Self {
-        Self {
-            windows_bytes: vec![window_bytes],
-            queue_bytes,
-        }
+        Self { windows_bytes: vec![window_bytes], queue_bytes }
     }
 
     /// Sum of all windows, in bytes.
@@ -157,11 +154,8 @@ impl System {
         let rtt_ns = state.queue_bytes / self.bandwidth + self.base_rtt_ns;
         let arrivals = state.window_bytes() / rtt_ns;
         let has_queue = state.queue_bytes > 0.0 || arrivals > self.bandwidth;
-        let (queue_slope, sent_rate) = if has_queue {
-            (arrivals - self.bandwidth, self.bandwidth)
-        } else {
-            (0.0, arrivals)
-        };
+        let (queue_slope, sent_rate) =
+            if has_queue { (arrivals - self.bandwidth, self.bandwidth) } else { (0.0, arrivals) };
         let factor = self.reaction(state.queue_bytes, queue_slope, sent_rate);
         let windows = state.windows_bytes.iter().zip(&self.increases_bytes);
         State {
@@ -248,10 +242,7 @@ mod tests {
         for (window, queue) in [(0.2, 0.0), (0.2, 0.7), (1.0, 0.0), (3.0, 0.0), (3.0, 2.0)] {
             let slope = system.slope(&State::one(window * bdp, queue * bdp));
             let expected = (bdp + system.increase_bytes() - window * bdp) / system.time_constant_ns();
-            assert!(
-                (slope.windows_bytes[0] - expected).abs() < 1e-9,
-                "{window} {queue}"
-            );
+            assert!((slope.windows_bytes[0] - expected).abs() < 1e-9, "{window} {queue}");
         }
     }
 
@@ -268,10 +259,7 @@ mod tests {
             assert!((0.0064..=0.0070).contains(&left), "{left}");
             let span_ns = 4_000.0;
             let measured_ns = span_ns / -error(&system.after(&start, span_ns)).ln();
-            assert!(
-                off(measured_ns, system.time_constant_ns()) < 1e-6,
-                "{measured_ns}"
-            );
+            assert!(off(measured_ns, system.time_constant_ns()) < 1e-6, "{measured_ns}");
         }
     }
 
@@ -279,10 +267,8 @@ mod tests {
     fn thm3_windows_follow_the_weights() {
         let mut system = System::paper(Law::Power);
         system.increases_bytes = vec![250.0, 500.0, 750.0, 1000.0];
-        let start = State {
-            windows_bytes: vec![400_000.0, 10_000.0, 90_000.0, 1_000.0],
-            queue_bytes: 100_000.0,
-        };
+        let start =
+            State { windows_bytes: vec![400_000.0, 10_000.0, 90_000.0, 1_000.0], queue_bytes: 100_000.0 };
         let end = system.after(&start, 15.0 * system.fairness_time_constant_ns());
         for (window, beta) in end.windows_bytes.iter().zip(&system.increases_bytes) {
             let expected = (2_500.0 + 250_000.0) / 2_500.0 * beta;

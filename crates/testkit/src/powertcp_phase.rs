@@ -41,14 +41,7 @@ pub fn phase_plot(system: &System) -> Vec<Vec<Row>> {
     let queues = [0.0, 0.1, 0.5, 1.0, 1.5];
     let starts = windows.iter().flat_map(|w| queues.iter().map(move |q| (w, q)));
     starts
-        .map(|(w, q)| {
-            trajectory(
-                system,
-                &State::one(w * bdp, q * bdp),
-                system.base_rtt_ns / 20.0,
-                1001,
-            )
-        })
+        .map(|(w, q)| trajectory(system, &State::one(w * bdp, q * bdp), system.base_rtt_ns / 20.0, 1001))
         .collect()
 }
 
@@ -74,10 +67,8 @@ mod tests {
     fn losing_starts(system: &System, plot: &[Vec<Row>]) -> (usize, usize) {
         let bdp = system.bdp_bytes();
         let above = plot.iter().filter(|rows| rows[0].window_bytes >= bdp);
-        let loses = |rows: &&Vec<Row>| {
-            rows.iter()
-                .any(|row| row.queue_bytes == 0.0 && row.window_bytes < bdp)
-        };
+        let loses =
+            |rows: &&Vec<Row>| rows.iter().any(|row| row.queue_bytes == 0.0 && row.window_bytes < bdp);
         (above.clone().filter(loses).count(), above.count())
     }
 
@@ -89,16 +80,8 @@ mod tests {
             assert!(off(rest.window_bytes(), 1.01 * system.bdp_bytes()) < 1e-12);
             for rows in &plot {
                 let end = rows[rows.len() - 1];
-                assert!(
-                    off(end.window_bytes, rest.window_bytes()) < 1e-6,
-                    "{law:?} {:?} {end:?}",
-                    rows[0]
-                );
-                assert!(
-                    off(end.queue_bytes, rest.queue_bytes) < 1e-4,
-                    "{law:?} {:?} {end:?}",
-                    rows[0]
-                );
+                assert!(off(end.window_bytes, rest.window_bytes()) < 1e-6, "{law:?} {:?} {end:?}", rows[0]);
+                assert!(off(end.queue_bytes, rest.queue_bytes) < 1e-4, "{law:?} {:?} {end:?}", rows[0]);
             }
         }
     }
@@ -116,19 +99,13 @@ mod tests {
     fn fig3b_gradient_rests_anywhere_on_a_line_without_additive_increase() {
         let (system, plot) = plot(Law::RttGradient, 0.0);
         let bdp = system.bdp_bytes();
-        let ends: Vec<Row> = plot
-            .iter()
-            .filter(|rows| rows[0].queue_bytes > 0.0)
-            .map(|rows| rows[rows.len() - 1])
-            .collect();
+        let ends: Vec<Row> =
+            plot.iter().filter(|rows| rows[0].queue_bytes > 0.0).map(|rows| rows[rows.len() - 1]).collect();
         for end in &ends {
             assert!(off(end.window_bytes, end.queue_bytes + bdp) < 1e-9, "{end:?}");
         }
         let queues = ends.iter().map(|end| end.queue_bytes / bdp);
-        let (low, high) = (
-            queues.clone().fold(f64::INFINITY, f64::min),
-            queues.fold(0.0, f64::max),
-        );
+        let (low, high) = (queues.clone().fold(f64::INFINITY, f64::min), queues.fold(0.0, f64::max));
         // Measured 0.0193 and 1.5212 of a BDP: the queue ends about where it began.
         assert!(low < 0.02 && high > 1.5, "{low} {high}");
     }
@@ -138,18 +115,11 @@ mod tests {
         let (system, plot) = plot(Law::RttGradient, 0.01);
         let bdp = system.bdp_bytes();
         for rows in &plot {
-            let [.., before, last] = rows.as_slice() else {
-                panic!("a trajectory has rows")
-            };
+            let [.., before, last] = rows.as_slice() else { panic!("a trajectory has rows") };
             // Far from the start, q' = b u / (q + b tau) with u between 0.9 and 1 of the additive increase.
             let slope = (last.queue_bytes - before.queue_bytes) / (last.time_ns - before.time_ns);
             let predicted = system.bandwidth * system.increase_bytes() / (last.queue_bytes + bdp);
-            assert!(
-                (0.9..1.0).contains(&(slope / predicted)),
-                "{:?} {}",
-                rows[0],
-                slope / predicted
-            );
+            assert!((0.9..1.0).contains(&(slope / predicted)), "{:?} {}", rows[0], slope / predicted);
         }
         let ends = plot.iter().map(|rows| rows[rows.len() - 1].queue_bytes / bdp);
         let spread = ends.clone().fold(0.0, f64::max) - ends.fold(f64::INFINITY, f64::min);

@@ -16,10 +16,7 @@ pub struct Rational {
 
 impl Rational {
     /// Nothing.
-    pub const ZERO: Self = Self {
-        numerator: 0,
-        denominator: 1,
-    };
+    pub const ZERO: Self = Self { numerator: 0, denominator: 1 };
 
     /// `numerator / denominator`, reduced.
     ///
@@ -28,18 +25,12 @@ impl Rational {
     pub const fn new(numerator: u128, denominator: u128) -> Self {
         assert!(denominator > 0, "a fraction needs a denominator above zero");
         let shared = gcd(numerator, denominator);
-        Self {
-            numerator: numerator / shared,
-            denominator: denominator / shared,
-        }
+        Self { numerator: numerator / shared, denominator: denominator / shared }
     }
 
     /// A whole number.
     pub const fn whole(value: u64) -> Self {
-        Self {
-            numerator: value as u128,
-            denominator: 1,
-        }
+        Self { numerator: value as u128, denominator: 1 }
     }
 
     /// What stands above the line, in lowest terms.
@@ -102,10 +93,7 @@ impl Rational {
         let mine = other.denominator / shared;
         let theirs = self.denominator / shared;
         let denominator = self.denominator.checked_mul(mine)?;
-        let numerator = combine(
-            self.numerator.checked_mul(mine)?,
-            other.numerator.checked_mul(theirs)?,
-        )?;
+        let numerator = combine(self.numerator.checked_mul(mine)?, other.numerator.checked_mul(theirs)?)?;
         Some(Self::new(numerator, denominator))
     }
 }
@@ -196,11 +184,7 @@ mod tests {
         for _ in 0..10_000 {
             let [a, b, c, d] = core::array::from_fn(|_| u128::from(rng.within(1, 40)));
             let by_product = (a * d).cmp(&(c * b));
-            assert_eq!(
-                Rational::new(a, b).cmp(&Rational::new(c, d)),
-                by_product,
-                "{a}/{b} {c}/{d}"
-            );
+            assert_eq!(Rational::new(a, b).cmp(&Rational::new(c, d)), by_product, "{a}/{b} {c}/{d}");
         }
     }
 

@@ -48,13 +48,7 @@ pub struct Limit {
 impl Loop {
     /// The paper's sender: one packet more per round trip, half per mark.
     pub const fn classic(capacity: f64, rtt: f64, short_rtt: f64) -> Self {
-        Self {
-            increase: 1.0,
-            decrease: 0.5,
-            capacity,
-            rtt,
-            short_rtt,
-        }
+        Self { increase: 1.0, decrease: 0.5, capacity, rtt, short_rtt }
     }
 
     /// `c d`: packets that one round trip holds.
@@ -135,10 +129,7 @@ impl Loop {
             }
         }
         let gain = self.gain_at(low).0;
-        (gain > 0.0).then_some(Limit {
-            gain,
-            radians_per_rtt: low,
-        })
+        (gain > 0.0).then_some(Limit { gain, radians_per_rtt: low })
     }
 
     /// The complex gain (real and imaginary part) for which `s = i w` solves Eq. 5, `w` in radians per RTT.
@@ -148,14 +139,8 @@ impl Loop {
         let (sin, cos) = w.sin_cos();
         let (short_sin, short_cos) = (w * part).sin_cos();
         // Without marks: s^2 + (2 - e^-s + e^(-s part)) g s; the weight of marks: a e^-s + b c^2 d^2 e^(-s part).
-        let free = (
-            -w * w - g * w * (sin - short_sin),
-            g * w * (2.0 - cos + short_cos),
-        );
-        let mark = (
-            self.increase * cos + weight * short_cos,
-            -self.increase * sin - weight * short_sin,
-        );
+        let free = (-w * w - g * w * (sin - short_sin), g * w * (2.0 - cos + short_cos));
+        let mark = (self.increase * cos + weight * short_cos, -self.increase * sin - weight * short_sin);
         let size = mark.0 * mark.0 + mark.1 * mark.1;
         let real = -(free.0 * mark.0 + free.1 * mark.1) / size;
         let imaginary = -(free.1 * mark.0 - free.0 * mark.1) / size;
@@ -228,10 +213,7 @@ mod tests {
         assert!((threshold + 2332.0).abs() < 1.0, "{threshold}");
         let at_threshold = printed.printed_gain(threshold);
         assert!((at_threshold + 2.8).abs() < 0.01, "{at_threshold}");
-        for (circuit, _) in LOOPS
-            .iter()
-            .filter(|(circuit, _)| circuit.short_rtt < circuit.rtt)
-        {
+        for (circuit, _) in LOOPS.iter().filter(|(circuit, _)| circuit.short_rtt < circuit.rtt) {
             let threshold = circuit.printed_threshold();
             assert!(threshold < 0.0);
             for factor in [1.0, 1.001, 1.1, 1.5, 2.0, 10.0, 1e3, 1e6] {
@@ -246,11 +228,7 @@ mod tests {
         let printed = Loop::classic(833.0, 0.042, 0.022);
         // The numerator's root lies near s = -2 gamma = -1.36 per second, a factor 1700 above s*.
         assert!([-0.01, -0.5, -1.3].iter().all(|&s| printed.printed_gain(s) > 0.0));
-        assert!(
-            [-1.4, -2.0, -100.0, -2000.0]
-                .iter()
-                .all(|&s| printed.printed_gain(s) < 0.0)
-        );
+        assert!([-1.4, -2.0, -100.0, -2000.0].iter().all(|&s| printed.printed_gain(s) < 0.0));
     }
 
     #[test]
@@ -289,10 +267,7 @@ mod tests {
             let g = circuit.gamma() * circuit.rtt;
             for (part, expected) in [(0.5, -0.5 * g), (0.95, -0.05 * g), (1.05, 0.05 * g), (2.0, g)] {
                 let growth = circuit.growth_per_rtt(part * circuit.gain_limit(), 60).unwrap();
-                assert!(
-                    (growth / expected - 1.0).abs() < 0.002,
-                    "{circuit:?} {part} {growth} {expected}"
-                );
+                assert!((growth / expected - 1.0).abs() < 0.002, "{circuit:?} {part} {growth} {expected}");
             }
         }
     }
@@ -306,16 +281,9 @@ mod tests {
             (Loop::classic(1_000.0, 0.04, 0.004), 1.1154),
         ] {
             let exact = circuit.exact_gain_limit().gain;
-            assert!(
-                (exact / circuit.gain_limit() - ratio).abs() < 1e-3,
-                "{}",
-                exact / circuit.gain_limit()
-            );
+            assert!((exact / circuit.gain_limit() - ratio).abs() < 1e-3, "{}", exact / circuit.gain_limit());
             assert!(circuit.is_stable(1.05 * circuit.gain_limit()), "{circuit:?}");
-            assert!(
-                circuit.is_stable(0.99 * exact) && !circuit.is_stable(1.01 * exact),
-                "{circuit:?}"
-            );
+            assert!(circuit.is_stable(0.99 * exact) && !circuit.is_stable(1.01 * exact), "{circuit:?}");
         }
     }
 

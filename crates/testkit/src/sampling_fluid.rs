@@ -31,13 +31,8 @@ pub struct Decrease {
 
 impl Decrease {
     /// Fig. 4: 100 and 50 Gbps, 30 us, 30 ACKs of 1000 bytes, half.
-    pub const FIG4: Self = Self {
-        strength: 0.5,
-        acks: 30.0,
-        packet_bytes: 1_000.0,
-        rtt_ns: 30_000.0,
-        rates: [12.5, 6.25],
-    };
+    pub const FIG4: Self =
+        Self { strength: 0.5, acks: 30.0, packet_bytes: 1_000.0, rtt_ns: 30_000.0, rates: [12.5, 6.25] };
 
     /// Both rates after `time_ns` of decreases every `s` ACKs, `S_1` and `S_0`.
     pub fn sampled(&self, time_ns: f64) -> [f64; 2] {
@@ -106,10 +101,7 @@ mod tests {
     #[test]
     fn fig4_rises_once_and_then_falls() {
         let curve = Decrease::FIG4.curve(10.0, 50_000);
-        let turns = curve
-            .windows(3)
-            .filter(|w| (w[1].1 > w[0].1) != (w[2].1 > w[1].1))
-            .count();
+        let turns = curve.windows(3).filter(|w| (w[1].1 > w[0].1) != (w[2].1 > w[1].1)).count();
         assert_eq!(turns, 1);
     }
 
@@ -132,22 +124,12 @@ mod tests {
         // At the paper's rates the condition turns at s = r (C1 + C0) / MTU = 562.5 ACKs.
         for acks in [1.0, 30.0, 300.0, 562.0, 563.0, 600.0, 5_000.0] {
             for rates in [[12.5, 6.25], [12.5, 0.1], [50.0, 12.5]] {
-                let model = Decrease {
-                    acks,
-                    rates,
-                    ..Decrease::FIG4
-                };
+                let model = Decrease { acks, rates, ..Decrease::FIG4 };
                 let early = model.advantage(1e-2);
                 assert_eq!(early > 0.0, model.is_fairer_at_first(), "{model:?} {early}");
             }
         }
-        let turns_at = |acks| {
-            Decrease {
-                acks,
-                ..Decrease::FIG4
-            }
-            .is_fairer_at_first()
-        };
+        let turns_at = |acks| Decrease { acks, ..Decrease::FIG4 }.is_fairer_at_first();
         assert!(turns_at(562.0) && !turns_at(563.0));
     }
 }

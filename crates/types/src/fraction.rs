@@ -98,14 +98,11 @@ impl core::str::FromStr for Fraction {
     /// Reads a plain decimal, rounded to the nearest 2^-32.
     fn from_str(text: &str) -> Result<Self, UnitError> {
         const WHAT: &str = "fraction";
-        let not_a_number = UnitError::NotANumber {
-            what: WHAT,
-            accepted: "a plain decimal such as 0.25",
-        };
+        let not_a_number = UnitError::NotANumber { what: WHAT, accepted: "a plain decimal such as 0.25" };
         match split_decimal(text.trim()) {
-            Some((number, "")) => scale_nearest(&number, 32)
-                .map(Self)
-                .ok_or(UnitError::OutOfRange { what: WHAT }),
+            Some((number, "")) => {
+                scale_nearest(&number, 32).map(Self).ok_or(UnitError::OutOfRange { what: WHAT })
+            }
             _ => Err(not_a_number),
         }
     }

@@ -22,14 +22,8 @@ const RATE: Units = Units {
         ("Tbit/s", 1_000_000_000_000),
     ],
     traps: &[
-        (
-            "GBps",
-            "GBps is bytes per second: a rate is in bits per second, write Gbps",
-        ),
-        (
-            "MBps",
-            "MBps is bytes per second: a rate is in bits per second, write Mbps",
-        ),
+        ("GBps", "GBps is bytes per second: a rate is in bits per second, write Gbps"),
+        ("MBps", "MBps is bytes per second: a rate is in bits per second, write Mbps"),
     ],
 };
 
@@ -115,10 +109,7 @@ mod tests {
     #[test]
     fn bandwidth_delay_products_of_the_papers() {
         // PowerTCP section 4.1: 25 Gbps over 28 us.
-        assert_eq!(
-            BitRate::from_gbps(25).bytes_in_floor(Nanos::from_micros(28)),
-            Bytes::new(87_500)
-        );
+        assert_eq!(BitRate::from_gbps(25).bytes_in_floor(Nanos::from_micros(28)), Bytes::new(87_500));
         assert_eq!(
             BitRate::carrying_floor(Bytes::new(87_500), Nanos::from_micros(28)),
             BitRate::from_gbps(25)

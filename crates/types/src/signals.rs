@@ -68,18 +68,12 @@ impl Signals {
 
     /// Its signals, one at a time.
     pub fn each(self) -> impl Iterator<Item = Self> {
-        NAMES
-            .iter()
-            .map(|(signal, _)| *signal)
-            .filter(move |signal| self.supplies(*signal))
+        NAMES.iter().map(|(signal, _)| *signal).filter(move |signal| self.supplies(*signal))
     }
 
     /// The names of the signals in this set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        NAMES
-            .iter()
-            .filter(move |(signal, _)| self.supplies(*signal))
-            .map(|(_, name)| *name)
+        NAMES.iter().filter(move |(signal, _)| self.supplies(*signal)).map(|(_, name)| *name)
     }
 }
 
@@ -122,14 +116,8 @@ mod tests {
         let needed = Signals::RTT | Signals::HOP_RECORDS;
         assert!(!host.supplies(needed));
         assert_eq!(needed.without(host).to_string(), "hop-records");
-        assert_eq!(
-            (Signals::RTT | Signals::MAX_HOP_DELAY).to_string(),
-            "rtt, max-hop-delay"
-        );
+        assert_eq!((Signals::RTT | Signals::MAX_HOP_DELAY).to_string(), "rtt, max-hop-delay");
         assert_eq!(Signals::NONE.to_string(), "nothing");
-        assert_eq!(
-            Signals::ALL.each().fold(Signals::NONE, Signals::union),
-            Signals::ALL
-        );
+        assert_eq!(Signals::ALL.each().fold(Signals::NONE, Signals::union), Signals::ALL);
     }
 }

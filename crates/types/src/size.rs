@@ -7,28 +7,11 @@ use core::fmt;
 const SIZE: Units = Units {
     what: "size",
     accepted: "B, kB, MB, GB, TB, KiB, MiB, GiB, TiB",
-    table: &[
-        ("B", 1),
-        ("kB", 1_000),
-        ("MB", 1_000_000),
-        ("GB", 1_000_000_000),
-        ("TB", 1_000_000_000_000),
-    ],
-    aliases: &[
-        ("KiB", 1 << 10),
-        ("MiB", 1 << 20),
-        ("GiB", 1 << 30),
-        ("TiB", 1 << 40),
-    ],
+    table: &[("B", 1), ("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("TB", 1_000_000_000_000)],
+    aliases: &[("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)],
     traps: &[
-        (
-            "KB",
-            "KB means two things: write kB (1000 bytes) or KiB (1024 bytes)",
-        ),
-        (
-            "K",
-            "K means two things: write kB (1000 bytes) or KiB (1024 bytes)",
-        ),
+        ("KB", "KB means two things: write kB (1000 bytes) or KiB (1024 bytes)"),
+        ("K", "K means two things: write kB (1000 bytes) or KiB (1024 bytes)"),
         ("Mb", "Mb is megabits: a size is in bytes, write MB or MiB"),
         ("Gb", "Gb is gigabits: a size is in bytes, write GB or GiB"),
     ],
@@ -124,24 +107,15 @@ impl core::str::FromStr for Packets {
         const WHAT: &str = "window";
         const ACCEPTED: &str = "packets";
         let Some((number, unit)) = text::split_decimal(text.trim()) else {
-            return Err(UnitError::NotANumber {
-                what: WHAT,
-                accepted: ACCEPTED,
-            });
+            return Err(UnitError::NotANumber { what: WHAT, accepted: ACCEPTED });
         };
         match unit.trim_start() {
             "packets" | "packet" => {}
             "" => {
-                return Err(UnitError::MissingUnit {
-                    what: WHAT,
-                    accepted: ACCEPTED,
-                });
+                return Err(UnitError::MissingUnit { what: WHAT, accepted: ACCEPTED });
             }
             _ => {
-                return Err(UnitError::UnknownUnit {
-                    what: WHAT,
-                    accepted: ACCEPTED,
-                });
+                return Err(UnitError::UnknownUnit { what: WHAT, accepted: ACCEPTED });
             }
         }
         crate::fraction::scale_nearest(&number, Self::FRACTION_BITS)

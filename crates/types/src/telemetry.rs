@@ -73,10 +73,7 @@ pub struct Wrap {
 
 impl Wrap {
     /// Counters of 64 bits, as in a simulator that passes exact values.
-    pub const NEVER: Self = Self {
-        at: Nanos::ZERO,
-        sent: Bytes::ZERO,
-    };
+    pub const NEVER: Self = Self { at: Nanos::ZERO, sent: Bytes::ZERO };
 
     /// Time between two records of one hop.
     #[inline]
@@ -87,11 +84,7 @@ impl Wrap {
     /// Bytes sent between two records of one hop.
     #[inline]
     pub const fn sent_between(self, new: HopRecord, old: HopRecord) -> Bytes {
-        Bytes::new(modular_difference(
-            new.sent.get(),
-            old.sent.get(),
-            self.sent.get(),
-        ))
+        Bytes::new(modular_difference(new.sent.get(), old.sent.get(), self.sent.get()))
     }
 }
 
@@ -101,11 +94,7 @@ const fn modular_difference(new: u64, old: u64, modulus: u64) -> u64 {
         return new.wrapping_sub(old);
     }
     let (new, old) = (new % modulus, old % modulus);
-    if new >= old {
-        new - old
-    } else {
-        modulus - (old - new)
-    }
+    if new >= old { new - old } else { modulus - (old - new) }
 }
 
 /// Most hops a stack holds. Three-tier fabrics have five switches on the longest path; eight leaves room for a
@@ -123,12 +112,8 @@ pub struct HopStack {
 impl HopStack {
     /// No records.
     pub const EMPTY: Self = Self {
-        records: [HopRecord {
-            at: Nanos::ZERO,
-            sent: Bytes::ZERO,
-            queue: Bytes::ZERO,
-            rate: BitRate::ZERO,
-        }; MAX_HOPS],
+        records: [HopRecord { at: Nanos::ZERO, sent: Bytes::ZERO, queue: Bytes::ZERO, rate: BitRate::ZERO };
+            MAX_HOPS],
         len: 0,
         overflow: false,
     };
@@ -184,10 +169,7 @@ pub struct HopPath<'a> {
 
 impl HopPath<'_> {
     /// No per-hop telemetry arrived.
-    pub const NONE: Self = Self {
-        records: &[],
-        wrap: Wrap::NEVER,
-    };
+    pub const NONE: Self = Self { records: &[], wrap: Wrap::NEVER };
 }
 
 #[cfg(test)]
@@ -209,20 +191,10 @@ mod tests {
     #[test]
     fn counters_wrap_where_their_carrier_says() {
         // HPCC's 24-bit nanosecond clock and its 20 bits of 128-byte units.
-        let wrap = Wrap {
-            at: Nanos::new(1 << 24),
-            sent: Bytes::new(1 << 27),
-        };
-        let old = HopRecord {
-            at: Nanos::new((1 << 24) - 100),
-            sent: Bytes::new(128),
-            ..HopRecord::default()
-        };
-        let new = HopRecord {
-            at: Nanos::new(50),
-            sent: Bytes::new(1_280),
-            ..HopRecord::default()
-        };
+        let wrap = Wrap { at: Nanos::new(1 << 24), sent: Bytes::new(1 << 27) };
+        let old =
+            HopRecord { at: Nanos::new((1 << 24) - 100), sent: Bytes::new(128), ..HopRecord::default() };
+        let new = HopRecord { at: Nanos::new(50), sent: Bytes::new(1_280), ..HopRecord::default() };
         assert_eq!(wrap.elapsed(new, old), Nanos::new(150));
         assert_eq!(wrap.sent_between(new, old), Bytes::new(1_152));
         assert_eq!(Wrap::NEVER.elapsed(old, new), Nanos::new((1 << 24) - 150));
@@ -232,10 +204,7 @@ mod tests {
     fn a_full_stack_says_so() {
         let mut stack = HopStack::EMPTY;
         for hop in 0..MAX_HOPS as u64 {
-            assert!(stack.push(HopRecord {
-                at: Nanos::new(hop),
-                ..HopRecord::default()
-            }));
+            assert!(stack.push(HopRecord { at: Nanos::new(hop), ..HopRecord::default() }));
         }
         assert!(!stack.overflowed());
         assert!(!stack.push(HopRecord::default()));

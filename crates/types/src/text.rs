@@ -78,10 +78,7 @@ impl fmt::Display for UnitError {
             }
             Self::AmbiguousUnit { advice } => f.write_str(advice),
             Self::Inexact { what, smallest } => {
-                write!(
-                    f,
-                    "{what} is not a whole number of {smallest}: write fewer decimals"
-                )
+                write!(f, "{what} is not a whole number of {smallest}: write fewer decimals")
             }
             Self::OutOfRange { what } => write!(f, "{what} is too large"),
         }
@@ -98,14 +95,9 @@ pub(crate) struct Decimal {
 
 /// Splits a leading unsigned decimal number off `text`. `None` where there is none or it has over 30 digits.
 pub(crate) fn split_decimal(text: &str) -> Option<(Decimal, &str)> {
-    let end = text
-        .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
-    let mut decimal = Decimal {
-        digits: 0,
-        decimals: 0,
-    };
+    let mut decimal = Decimal { digits: 0, decimals: 0 };
     let mut seen_digit = false;
     let mut seen_point = false;
     let mut length = 0;
@@ -150,10 +142,7 @@ pub(crate) fn parse(text: &str, units: &Units) -> Result<u64, UnitError> {
     let scaled = number.digits.checked_mul(u128::from(size)).ok_or(too_large)?;
     let divisor = 10u128.pow(number.decimals);
     if scaled % divisor != 0 {
-        return Err(UnitError::Inexact {
-            what,
-            smallest: units.table[0].0,
-        });
+        return Err(UnitError::Inexact { what, smallest: units.table[0].0 });
     }
     u64::try_from(scaled / divisor).map_err(|_| too_large)
 }
@@ -209,30 +198,15 @@ mod tests {
     fn refuses_what_it_cannot_mean_exactly() {
         let error = |text: &str| text.parse::<Nanos>().expect_err("refused").to_string();
         assert_eq!(error("600"), "time without a unit: add one of ns, us, ms, s");
-        assert_eq!(
-            error("six ns"),
-            "not a time: write a number and one of ns, us, ms, s"
-        );
-        assert_eq!(
-            error("6 parsecs"),
-            "unknown unit of time: use one of ns, us, ms, s"
-        );
-        assert_eq!(
-            error("0.3 ns"),
-            "time is not a whole number of ns: write fewer decimals"
-        );
+        assert_eq!(error("six ns"), "not a time: write a number and one of ns, us, ms, s");
+        assert_eq!(error("6 parsecs"), "unknown unit of time: use one of ns, us, ms, s");
+        assert_eq!(error("0.3 ns"), "time is not a whole number of ns: write fewer decimals");
         assert_eq!(error("1e9 s"), "unknown unit of time: use one of ns, us, ms, s");
         assert_eq!(error("99999999999999999999 s"), "time is too large");
-        assert_eq!(
-            error("1.2.3 s"),
-            "not a time: write a number and one of ns, us, ms, s"
-        );
+        assert_eq!(error("1.2.3 s"), "not a time: write a number and one of ns, us, ms, s");
         assert_eq!(error(""), "not a time: write a number and one of ns, us, ms, s");
         let kilo = "128 KB".parse::<Bytes>().expect_err("ambiguous").to_string();
-        assert_eq!(
-            kilo,
-            "KB means two things: write kB (1000 bytes) or KiB (1024 bytes)"
-        );
+        assert_eq!(kilo, "KB means two things: write kB (1000 bytes) or KiB (1024 bytes)");
     }
 
     proptest! {

@@ -27,10 +27,7 @@ pub const SCALE: Steps = Steps::new(8, 16);
 
 /// What the format does to a delay on a path where `hops` are known to measure.
 pub const fn quantiser(hops: u8) -> DelayQuantiser<Steps> {
-    DelayQuantiser {
-        scale: SCALE,
-        hops: HopCount::Assumed(hops),
-    }
+    DelayQuantiser { scale: SCALE, hops: HopCount::Assumed(hops) }
 }
 
 /// A view over the bytes that begin with the delay.
@@ -84,9 +81,7 @@ pub struct Repr {
 impl Repr {
     /// Reads two bytes; any value is valid.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        Ok(Self {
-            max_hop_delay: Packet::new_checked(bytes)?.max_hop_delay(),
-        })
+        Ok(Self { max_hop_delay: Packet::new_checked(bytes)?.max_hop_delay() })
     }
 
     /// Bytes that [`Self::emit`] writes.

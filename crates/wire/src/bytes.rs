@@ -76,28 +76,19 @@ pub(crate) const fn split32(long: u64) -> (u32, u32) {
 }
 
 /// The low 32 bits.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the low bits are what is asked for"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
 pub(crate) const fn low32(word: u64) -> u32 {
     word as u32
 }
 
 /// The low 16 bits.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the low bits are what is asked for"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
 pub(crate) const fn low16(word: u64) -> u16 {
     word as u16
 }
 
 /// The low 8 bits.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the low bits are what is asked for"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
 pub(crate) const fn low8(word: u64) -> u8 {
     word as u8
 }

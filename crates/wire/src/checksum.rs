@@ -89,11 +89,8 @@ const fn add(a: u16, b: u16) -> u16 {
 
 fn sum(bytes: &[u8]) -> u16 {
     let (words, odd) = bytes.as_chunks::<2>();
-    let sum = words
-        .iter()
-        .fold(0, |sum, word| add(sum, u16::from_be_bytes(*word)));
-    odd.first()
-        .map_or(sum, |last| add(sum, u16::from_be_bytes([*last, 0])))
+    let sum = words.iter().fold(0, |sum, word| add(sum, u16::from_be_bytes(*word)));
+    odd.first().map_or(sum, |last| add(sum, u16::from_be_bytes([*last, 0])))
 }
 
 #[cfg(test)]
@@ -103,10 +100,7 @@ mod tests {
     #[test]
     fn known_sums() {
         // RFC 1071 section 3.
-        assert_eq!(
-            internet(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]),
-            !0xddf2
-        );
+        assert_eq!(internet(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
         assert_eq!(internet(&[]), 0xffff);
         assert_eq!(internet(&[0x12]), !0x1200);
         // RFC 1624 section 4: the example that equation 2 gets wrong.

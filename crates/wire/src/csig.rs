@@ -27,18 +27,12 @@ pub const WIDE_DELAY: Steps = Steps::new(7, 20);
 
 /// What a compact tag does to a delay on a path where `hops` are known to measure.
 pub const fn compact_quantiser(table: Ranges, hops: u8) -> DelayQuantiser<Ranges> {
-    DelayQuantiser {
-        scale: table,
-        hops: HopCount::Assumed(hops),
-    }
+    DelayQuantiser { scale: table, hops: HopCount::Assumed(hops) }
 }
 
 /// What a wide tag does to a delay on a path where `hops` are known to measure. Codes have 20 bits.
 pub const fn wide_quantiser(steps: Steps, hops: u8) -> DelayQuantiser<Steps> {
-    DelayQuantiser {
-        scale: steps,
-        hops: HopCount::Assumed(hops),
-    }
+    DelayQuantiser { scale: steps, hops: HopCount::Assumed(hops) }
 }
 
 /// The four published layouts.
@@ -64,12 +58,7 @@ struct Fields {
 
 impl Layout {
     /// Every layout.
-    pub const ALL: [Self; 4] = [
-        Self::CompactDraft,
-        Self::CompactUec,
-        Self::ExpandedDraft,
-        Self::WideUec,
-    ];
+    pub const ALL: [Self; 4] = [Self::CompactDraft, Self::CompactUec, Self::ExpandedDraft, Self::WideUec];
 
     /// Bytes on the wire.
     pub const fn header_bytes(self) -> usize {
@@ -183,10 +172,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
         demand(buffer.as_ref(), layout.header_bytes())?;
         let found = load::<U16>(buffer.as_ref(), 0).get();
         if found != tpid {
-            return Err(Error::BadIdentifier {
-                expected: tpid,
-                found,
-            });
+            return Err(Error::BadIdentifier { expected: tpid, found });
         }
         Ok(Self { buffer, layout })
     }
@@ -222,10 +208,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
     /// D: the packet was trimmed. The draft's layouts cannot say so.
     pub fn is_trimmed(&self) -> bool {
         let word = self.word();
-        self.layout
-            .fields()
-            .trimmed
-            .is_some_and(|field| field.get(word) == 1)
+        self.layout.fields().trimmed.is_some_and(|field| field.get(word) == 1)
     }
 
     /// The buffer back.
@@ -288,14 +271,7 @@ pub struct Repr {
 impl Repr {
     /// A fresh tag for `signal`.
     pub const fn fresh(layout: Layout, tpid: u16, signal: Signal) -> Self {
-        Self {
-            layout,
-            tpid,
-            signal,
-            code: signal.initial_code(layout),
-            locator: 0,
-            trimmed: false,
-        }
+        Self { layout, tpid, signal, code: signal.initial_code(layout), locator: 0, trimmed: false }
     }
 
     /// Reads a tag.
@@ -324,9 +300,7 @@ impl Repr {
         let tpid = Field::new(if self.buffer_len() == 4 { 16 } else { 48 }, 16);
         let mut word = tpid.set(0, u64::from(self.tpid));
         word = fields.signal.set(word, u64::from(self.signal.number()));
-        word = fields
-            .code
-            .set(word, u64::from(self.code.min(self.layout.max_code())));
+        word = fields.code.set(word, u64::from(self.code.min(self.layout.max_code())));
         word = fields.locator.set(word, u64::from(self.locator));
         if let Some(field) = fields.trimmed {
             word = field.set(word, u64::from(self.trimmed));
@@ -344,10 +318,7 @@ impl Repr {
     /// The compact or wide tag that says `signal`; its hop count is lost.
     pub fn from_telemetry(signal: MaxHopDelay, layout: Layout, tpid: u16, scale: &impl Scale) -> Self {
         let code = signal.delay().map_or(0, |delay| scale.delay_code(delay));
-        Self {
-            code: code.min(layout.max_code()),
-            ..Self::fresh(layout, tpid, Signal::HopDelay)
-        }
+        Self { code: code.min(layout.max_code()), ..Self::fresh(layout, tpid, Signal::HopDelay) }
     }
 }
 
@@ -366,10 +337,7 @@ mod tests {
     fn golden_vectors_of_the_drafts_compact_tag() {
         for (bytes, number, code, locator) in COMPACT {
             let repr = Repr::parse(&bytes, Layout::CompactDraft, 0x9900).expect("parses");
-            assert_eq!(
-                (repr.signal.number(), repr.code, repr.locator),
-                (number, code, locator)
-            );
+            assert_eq!((repr.signal.number(), repr.code, repr.locator), (number, code, locator));
             let mut out = [0xff; 4];
             repr.emit(&mut out).expect("fits");
             assert_eq!(out, bytes);
@@ -388,20 +356,11 @@ mod tests {
         repr.emit(&mut out).expect("fits");
         assert_eq!(out, [0x99, 0x00, 0x24, 0x69, 0x2a, 0xbc, 0xde, 0x00]);
         assert_eq!(Repr::parse(&out, Layout::WideUec, 0x9900), Ok(repr));
-        let draft = Repr {
-            layout: Layout::ExpandedDraft,
-            trimmed: false,
-            ..repr
-        };
+        let draft = Repr { layout: Layout::ExpandedDraft, trimmed: false, ..repr };
         draft.emit(&mut out).expect("fits");
         assert_eq!(out, [0x99, 0x00, 0x12, 0x34, 0x2a, 0xbc, 0xde, 0x00]);
         let mut compact = [0; 4];
-        let uec = Repr {
-            layout: Layout::CompactUec,
-            code: 9,
-            locator: 3,
-            ..repr
-        };
+        let uec = Repr { layout: Layout::CompactUec, code: 9, locator: 3, ..repr };
         uec.emit(&mut compact).expect("fits");
         assert_eq!(compact, [0x99, 0x00, 0x44, 0x87]);
     }
@@ -452,16 +411,10 @@ mod tests {
 
     #[test]
     fn only_delays_are_delays() {
-        let delay = Repr {
-            code: 9,
-            ..Repr::fresh(Layout::WideUec, 0x9900, Signal::HopDelay)
-        };
+        let delay = Repr { code: 9, ..Repr::fresh(Layout::WideUec, 0x9900, Signal::HopDelay) };
         let signal = delay.telemetry(&WIDE_DELAY, 4).expect("a delay");
         assert_eq!((signal.worst.get(), signal.hops), (9 * 128, 4));
-        assert_eq!(
-            Repr::from_telemetry(signal, Layout::WideUec, 0x9900, &WIDE_DELAY),
-            delay
-        );
+        assert_eq!(Repr::from_telemetry(signal, Layout::WideUec, 0x9900, &WIDE_DELAY), delay);
         let bandwidth = Repr::fresh(Layout::WideUec, 0x9900, Signal::AvailableBandwidth);
         assert_eq!(bandwidth.telemetry(&WIDE_DELAY, 4), None);
     }
@@ -476,10 +429,7 @@ mod tests {
                 let fresh = Repr::fresh(layout, 0x9900, Signal::HopDelay);
                 assert_eq!(fresh.emit(&mut [0; 8][..have]), Err(short));
             }
-            let other = Error::BadIdentifier {
-                expected: 0x9900,
-                found: 0x8100,
-            };
+            let other = Error::BadIdentifier { expected: 0x9900, found: 0x8100 };
             let vlan = [0x81, 0, 0, 0, 0, 0, 0, 0];
             assert_eq!(Repr::parse(&vlan, layout, 0x9900), Err(other));
         }

@@ -82,11 +82,9 @@ impl fmt::Display for Error {
             Self::BadIdentifier { expected, found } => {
                 write!(f, "identifier {found:#06x} found, {expected:#06x} expected")
             }
-            Self::BadLength {
-                what,
-                expected,
-                found,
-            } => write!(f, "{what} is {found}, the rest of the header implies {expected}"),
+            Self::BadLength { what, expected, found } => {
+                write!(f, "{what} is {found}, the rest of the header implies {expected}")
+            }
             Self::TooManyHops { max, found } => {
                 write!(f, "{found} hops do not fit, the format holds {max}")
             }
@@ -97,10 +95,7 @@ impl fmt::Display for Error {
                 write!(f, "rate code {code} is not in the rate table")
             }
             Self::NotMonotone { at } => {
-                write!(
-                    f,
-                    "entry {at} of the quantisation table is not above the one before"
-                )
+                write!(f, "entry {at} of the quantisation table is not above the one before")
             }
         }
     }
@@ -113,12 +108,5 @@ pub type Result<T> = core::result::Result<T, Error>;
 
 /// Demands `need` bytes.
 pub(crate) const fn demand(bytes: &[u8], need: usize) -> Result<()> {
-    if bytes.len() < need {
-        Err(Error::Truncated {
-            need,
-            have: bytes.len(),
-        })
-    } else {
-        Ok(())
-    }
+    if bytes.len() < need { Err(Error::Truncated { need, have: bytes.len() }) } else { Ok(()) }
 }

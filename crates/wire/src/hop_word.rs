@@ -115,11 +115,7 @@ pub struct Codec {
 impl Codec {
     /// A layout with the published rates and units.
     pub const fn new(layout: Layout) -> Self {
-        Self {
-            layout,
-            rates: RateTable::PUBLISHED,
-            multi: 1,
-        }
+        Self { layout, rates: RateTable::PUBLISHED, multi: 1 }
     }
 
     /// The widths and units of the counters.
@@ -153,15 +149,9 @@ impl Codec {
     /// The record of a word.
     pub fn decode(&self, word: u64) -> Result<HopRecord> {
         let fields = self.layout.fields();
-        let code = HopCode {
-            at: fields.at.get(word),
-            sent: fields.sent.get(word),
-            queue: fields.queue.get(word),
-        };
-        Ok(HopRecord {
-            rate: self.rates.rate(low8(fields.rate.get(word)))?,
-            ..self.scale().decode(code)
-        })
+        let code =
+            HopCode { at: fields.at.get(word), sent: fields.sent.get(word), queue: fields.queue.get(word) };
+        Ok(HopRecord { rate: self.rates.rate(low8(fields.rate.get(word)))?, ..self.scale().decode(code) })
     }
 
     /// What a receiver reads where the hop measured `exact`.
@@ -187,10 +177,7 @@ impl Base {
     pub(crate) const BYTES: usize = 2;
 
     pub(crate) const fn parse(word: u16) -> Self {
-        Self {
-            hops: (word >> 12) as u8,
-            path_id: word & 0x0fff,
-        }
+        Self { hops: (word >> 12) as u8, path_id: word & 0x0fff }
     }
 
     pub(crate) fn word(self) -> u16 {
@@ -199,10 +186,7 @@ impl Base {
 
     /// After one more switch: the path id is the exclusive or of the switches' ids.
     pub(crate) const fn after(self, switch_id: u16) -> Self {
-        Self {
-            hops: self.hops.saturating_add(1),
-            path_id: (self.path_id ^ switch_id) & 0x0fff,
-        }
+        Self { hops: self.hops.saturating_add(1), path_id: (self.path_id ^ switch_id) & 0x0fff }
     }
 }
 
@@ -230,27 +214,18 @@ mod tests {
     fn golden_words() {
         let paper = Codec::new(Layout::Paper);
         let word = paper.encode(&record(0xf0f0)).expect("known rate");
-        assert_eq!(
-            word.to_be_bytes(),
-            [0x21, 0x23, 0x45, 0x6a, 0xbc, 0xde, 0xf0, 0xf0]
-        );
+        assert_eq!(word.to_be_bytes(), [0x21, 0x23, 0x45, 0x6a, 0xbc, 0xde, 0xf0, 0xf0]);
         assert_eq!(paper.decode(word), Ok(record(0xf0f0)));
         let ns3 = Codec::new(Layout::Ns3);
         let word = ns3.encode(&record(0x1_f0f0)).expect("known rate");
-        assert_eq!(
-            word.to_le_bytes(),
-            [0xb2, 0xa2, 0x91, 0xf0, 0xe6, 0x55, 0x78, 0xf8]
-        );
+        assert_eq!(word.to_le_bytes(), [0xb2, 0xa2, 0x91, 0xf0, 0xe6, 0x55, 0x78, 0xf8]);
         assert_eq!(ns3.decode(word), Ok(record(0x1_f0f0)));
     }
 
     #[test]
     fn unknown_rates_are_not_guessed() {
         let codec = Codec::new(Layout::Paper);
-        let slow = HopRecord {
-            rate: BitRate::from_gbps(10),
-            ..record(0)
-        };
+        let slow = HopRecord { rate: BitRate::from_gbps(10), ..record(0) };
         let unknown = Err(Error::UnknownRate { bps: 10_000_000_000 });
         assert_eq!(codec.encode(&slow), unknown);
         assert!(codec.carry(&slow).is_err() && codec.carry(&HopRecord::default()).is_err());
@@ -259,14 +234,8 @@ mod tests {
         let mut gbps = [0; 16];
         gbps[9] = 800;
         let rates = RateTable::from_gbps(gbps);
-        let fast = HopRecord {
-            rate: BitRate::from_gbps(800),
-            ..record(0)
-        };
-        let with = |layout| Codec {
-            rates,
-            ..Codec::new(layout)
-        };
+        let fast = HopRecord { rate: BitRate::from_gbps(800), ..record(0) };
+        let with = |layout| Codec { rates, ..Codec::new(layout) };
         assert!(with(Layout::Paper).encode(&fast).is_ok());
         assert!(with(Layout::Ns3).encode(&fast).is_err());
         assert!(with(Layout::Ns3).carry(&fast).is_err());
@@ -274,10 +243,7 @@ mod tests {
 
     #[test]
     fn multi_widens_both_units() {
-        let codec = Codec {
-            multi: 4,
-            ..Codec::new(Layout::Paper)
-        };
+        let codec = Codec { multi: 4, ..Codec::new(Layout::Paper) };
         assert_eq!(codec.wrap().sent, Bytes::new(4 << 27));
         let read = codec.carry(&record(1_000)).expect("known rate");
         assert_eq!(read.queue, Bytes::new(80_000));

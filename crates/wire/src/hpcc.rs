@@ -100,10 +100,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
     fn put(&mut self, word: u64, switch_id: u16) -> Result<(Delta, Delta)> {
         let (base, hops) = (self.base(), self.hops());
         if hops >= self.max_hops {
-            return Err(Error::TooManyHops {
-                max: self.max_hops,
-                found: hops + 1,
-            });
+            return Err(Error::TooManyHops { max: self.max_hops, found: hops + 1 });
         }
         let at = Base::BYTES + HOP_BYTES * hops;
         demand(self.buffer.as_ref(), at + HOP_BYTES)?;
@@ -157,15 +154,8 @@ impl Repr {
     /// What a checked view says.
     pub(crate) fn read<T: AsRef<[u8]>>(packet: &Packet<T>) -> Self {
         let mut words = [0; MAX_HOPS];
-        words
-            .iter_mut()
-            .zip(packet.words())
-            .for_each(|(slot, word)| *slot = word);
-        Self {
-            path_id: packet.path_id(),
-            words,
-            hops: packet.hops(),
-        }
+        words.iter_mut().zip(packet.words()).for_each(|(slot, word)| *slot = word);
+        Self { path_id: packet.path_id(), words, hops: packet.hops() }
     }
 
     /// The stack that says `records`, first hop first.
@@ -183,10 +173,7 @@ impl Repr {
     pub fn emit(&self, buffer: &mut [u8]) -> Result<()> {
         demand(buffer, self.buffer_len())?;
         let hops = self.hops.min(MAX_HOPS);
-        let base = Base {
-            hops: u8::try_from(hops).unwrap_or(0),
-            path_id: self.path_id,
-        };
+        let base = Base { hops: u8::try_from(hops).unwrap_or(0), path_id: self.path_id };
         // Written by an end host before any checksum.
         let _ = store(buffer, 0, &U16::new(base.word()));
         for (hop, word) in self.words.iter().take(hops).enumerate() {
@@ -237,20 +224,14 @@ mod tests {
     #[test]
     fn no_room_leaves_everything_alone() {
         let mut packet = Packet::new_checked(TWO).expect("parses");
-        assert_eq!(
-            packet.push(&record(), 1, &CODEC),
-            Err(Error::Truncated { need: 26, have: 18 })
-        );
+        assert_eq!(packet.push(&record(), 1, &CODEC), Err(Error::Truncated { need: 26, have: 18 }));
         assert_eq!(packet.into_inner(), TWO);
         let mut full = Packet::new_checked([0; 64]).expect("an empty stack");
         for _ in 0..MAX_HOPS {
             let _ = full.push(&record(), 1, &CODEC).expect("room");
         }
         let before = full.buffer;
-        assert_eq!(
-            full.push(&record(), 1, &CODEC),
-            Err(Error::TooManyHops { max: 5, found: 6 })
-        );
+        assert_eq!(full.push(&record(), 1, &CODEC), Err(Error::TooManyHops { max: 5, found: 6 }));
         assert_eq!(full.into_inner(), before);
     }
 
@@ -273,10 +254,7 @@ mod tests {
             let need = if have < 2 { 2 } else { 18 };
             assert_eq!(Repr::parse(&TWO[..have]), Err(Error::Truncated { need, have }));
         }
-        assert_eq!(
-            Repr::parse(&[0x60, 0]),
-            Err(Error::TooManyHops { max: 5, found: 6 })
-        );
+        assert_eq!(Repr::parse(&[0x60, 0]), Err(Error::TooManyHops { max: 5, found: 6 }));
         assert!(Repr::parse(&TWO).expect("parses").emit(&mut [0; 17]).is_err());
     }
 }

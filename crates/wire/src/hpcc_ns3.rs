@@ -97,19 +97,13 @@ impl Repr {
     /// Reads the header; any 42 bytes are valid.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let layout = Packet::new_checked(bytes)?.layout();
-        Ok(Self {
-            slots: layout.slots.map(U64::get),
-            hops: layout.nhop.get(),
-        })
+        Ok(Self { slots: layout.slots.map(U64::get), hops: layout.nhop.get() })
     }
 
     /// The header that says `records`, first hop first.
     pub fn from_records(records: &[HopRecord], codec: &Codec) -> Result<Self> {
         let (slots, hops) = hpcc::encode(records, codec)?;
-        Ok(Self {
-            slots,
-            hops: low16(hops as u64),
-        })
+        Ok(Self { slots, hops: low16(hops as u64) })
     }
 
     /// Bytes that [`Self::emit`] writes.
@@ -120,10 +114,7 @@ impl Repr {
     /// Writes the header at the start of `buffer`.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<()> {
         demand(buffer, HEADER_BYTES)?;
-        let layout = Layout {
-            slots: self.slots.map(U64::new),
-            nhop: U16::new(self.hops),
-        };
+        let layout = Layout { slots: self.slots.map(U64::new), nhop: U16::new(self.hops) };
         // Written by an end host before any checksum.
         let _ = store(buffer, 0, &layout);
         Ok(())
@@ -159,10 +150,7 @@ mod tests {
     fn one_push_makes_the_vector() {
         let mut packet = Packet::new_checked([0; HEADER_BYTES]).expect("fits");
         let _ = packet.push(&record(), &CODEC).expect("known rate");
-        assert_eq!(
-            packet.hop_stack(&CODEC).expect("known rate").as_slice(),
-            [record()]
-        );
+        assert_eq!(packet.hop_stack(&CODEC).expect("known rate").as_slice(), [record()]);
         assert_eq!(packet.into_inner(), one_hop());
         let repr = Repr::parse(&one_hop()).expect("parses");
         let mut out = [0xff; HEADER_BYTES];
@@ -176,20 +164,13 @@ mod tests {
         let mut packet = Packet::new_checked([0; HEADER_BYTES]).expect("fits");
         for hop in 0..6 {
             let at = Nanos::new(hop);
-            let _ = packet
-                .push(&HopRecord { at, ..record() }, &CODEC)
-                .expect("known rate");
+            let _ = packet.push(&HopRecord { at, ..record() }, &CODEC).expect("known rate");
         }
-        assert_eq!(
-            packet.hop_stack(&CODEC),
-            Err(Error::TooManyHops { max: 5, found: 6 })
-        );
+        assert_eq!(packet.hop_stack(&CODEC), Err(Error::TooManyHops { max: 5, found: 6 }));
         let first = CODEC.decode(packet.layout().slots[0].get()).expect("known rate");
         assert_eq!(first.at, Nanos::new(5));
         let mut last = [0xff; HEADER_BYTES];
-        let _ = Packet::new_checked(&mut last[..])
-            .expect("fits")
-            .push(&record(), &CODEC);
+        let _ = Packet::new_checked(&mut last[..]).expect("fits").push(&record(), &CODEC);
         assert_eq!(last[40..], [0xff, 0xff]);
     }
 

@@ -66,19 +66,12 @@ pub struct Units {
 
 impl Units {
     /// Nanoseconds and bytes.
-    pub const NANOS_AND_BYTES: Self = Self {
-        latency: TimeUnit::NANO,
-        timestamp: TimeUnit::NANO,
-        queue_bytes: 1,
-        transmitted_bytes: 1,
-    };
+    pub const NANOS_AND_BYTES: Self =
+        Self { latency: TimeUnit::NANO, timestamp: TimeUnit::NANO, queue_bytes: 1, transmitted_bytes: 1 };
 
     /// What the hop latency field does to a delay.
     pub const fn latency_scale(&self) -> Ticks {
-        Ticks {
-            unit: self.latency,
-            max_code: u32::MAX - 1,
-        }
+        Ticks { unit: self.latency, max_code: u32::MAX - 1 }
     }
 
     /// What the fields do to a hop record.
@@ -138,10 +131,7 @@ impl Hop {
         Self {
             node_id: Some(node_id),
             latency: Some(units.latency_scale().delay_code(delay)),
-            queue: Some(Occupancy {
-                id: 0,
-                occupancy: low32(code.queue),
-            }),
+            queue: Some(Occupancy { id: 0, occupancy: low32(code.queue) }),
             egress_at: Some(code.at),
             transmitted: Some(low32(code.sent)),
             ..Self::default()
@@ -155,10 +145,7 @@ impl Hop {
             sent: u64::from(self.transmitted?),
             queue: u64::from(self.queue?.occupancy),
         };
-        Some(HopRecord {
-            rate,
-            ..units.hop_scale().decode(code)
-        })
+        Some(HopRecord { rate, ..units.hop_scale().decode(code) })
     }
 
     /// Reads a hop's bytes.
@@ -173,10 +160,7 @@ impl Hop {
         };
         let occupancy = |bit| {
             let word = u64::from(word(bit)?);
-            let found = Occupancy {
-                id: low8(ID.get(word)),
-                occupancy: low32(OCCUPANCY.get(word)),
-            };
+            let found = Occupancy { id: low8(ID.get(word)), occupancy: low32(OCCUPANCY.get(word)) };
             Some(found).filter(|found| u64::from(found.occupancy) != OCCUPANCY.max())
         };
         Self {
@@ -213,11 +197,7 @@ impl Hop {
                 let _ = store(bytes, at, &word);
             }
         }
-        let longs = [
-            (4, self.ingress_at),
-            (5, self.egress_at),
-            (6, self.interfaces.map(join32)),
-        ];
+        let longs = [(4, self.ingress_at), (5, self.egress_at), (6, self.interfaces.map(join32))];
         for (bit, long) in longs {
             if let (Some(at), Some(long)) = (asked.offset(bit), long) {
                 let _ = store(bytes, at, &U64::new(long));

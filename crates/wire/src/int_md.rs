@@ -47,12 +47,7 @@ pub const fn header_bytes(hop_words: usize, hops: usize) -> usize {
 
 /// What the format does to the largest hop latency. Its stack holds 252 words; hops beyond are not counted.
 pub fn quantiser(units: &Units, hop_words: u8) -> DelayQuantiser<Ticks> {
-    DelayQuantiser {
-        scale: units.latency_scale(),
-        hops: HopCount::Counted {
-            max: 252 / hop_words.max(1),
-        },
-    }
+    DelayQuantiser { scale: units.latency_scale(), hops: HopCount::Counted { max: 252 / hop_words.max(1) } }
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -85,25 +80,15 @@ impl<T: AsRef<[u8]>> Packet<T> {
         let layout = packet.layout();
         let kind = layout.kind >> 4;
         if kind != TYPE_MD {
-            return Err(Error::BadKind {
-                expected: TYPE_MD,
-                found: kind,
-            });
+            return Err(Error::BadKind { expected: TYPE_MD, found: kind });
         }
         let version = layout.flags >> 4;
         if version != VERSION {
-            return Err(Error::BadVersion {
-                expected: VERSION,
-                found: version,
-            });
+            return Err(Error::BadVersion { expected: VERSION, found: version });
         }
         let length = usize::from(layout.length);
         if length < HEADER_WORDS {
-            return Err(Error::BadLength {
-                what: "shim length",
-                expected: HEADER_WORDS,
-                found: length,
-            });
+            return Err(Error::BadLength { what: "shim length", expected: HEADER_WORDS, found: length });
         }
         let asked = packet.instructions().words();
         if packet.hop_words() < asked {
@@ -171,8 +156,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
     pub fn telemetry(&self, units: &Units) -> MaxHopDelay {
         let scale = units.latency_scale();
         worst_of(
-            self.hops()
-                .map(|hop| hop.latency.map(|ticks| scale.reading(ticks))),
+            self.hops().map(|hop| hop.latency.map(|ticks| scale.reading(ticks))),
             self.is_exceeded() || self.is_without_room(),
         )
     }
@@ -255,10 +239,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         buffer.copy_within(FIXED_BYTES..used, FIXED_BYTES + size);
         let top = buffer.get_mut(FIXED_BYTES..FIXED_BYTES + size).unwrap_or(&mut []);
         hop.emit(top, asked);
-        Transit::Pushed {
-            bytes: size,
-            delta: header.and(Delta::replace(&[], top)),
-        }
+        Transit::Pushed { bytes: size, delta: header.and(Delta::replace(&[], top)) }
     }
 }
 
@@ -361,10 +342,7 @@ mod tests {
         let v1 = hex(V1);
         let packet = Packet::new_checked(&v1).expect("parses");
         let hops: std::vec::Vec<_> = packet.hops().collect();
-        assert_eq!(
-            hops.iter().map(|hop| hop.node_id).collect::<std::vec::Vec<_>>(),
-            [Some(2), Some(1)]
-        );
+        assert_eq!(hops.iter().map(|hop| hop.node_id).collect::<std::vec::Vec<_>>(), [Some(2), Some(1)]);
         assert_eq!(hops[0].queue.map(|q| (q.id, q.occupancy)), Some((1, 0x1234)));
         assert_eq!((packet.remaining_hops(), packet.hop_count()), (6, 2));
 
@@ -465,18 +443,8 @@ mod tests {
         };
         assert!(matches!(changed(0, 0x34), Err(Error::BadKind { found: 3, .. })));
         assert!(matches!(changed(1, 2), Err(Error::BadLength { found: 2, .. })));
-        assert!(matches!(
-            changed(4, 0x10),
-            Err(Error::BadVersion { found: 1, .. })
-        ));
-        assert!(matches!(
-            changed(6, 1),
-            Err(Error::BadLength {
-                expected: 2,
-                found: 1,
-                ..
-            })
-        ));
+        assert!(matches!(changed(4, 0x10), Err(Error::BadVersion { found: 1, .. })));
+        assert!(matches!(changed(6, 1), Err(Error::BadLength { expected: 2, found: 1, .. })));
         assert!(matches!(changed(1, 255), Err(Error::Truncated { .. })));
     }
 }

@@ -50,10 +50,7 @@ pub const fn header_bytes(node_words: usize, nodes: usize) -> usize {
 
 /// What the format does to the largest transit delay; `nodes` have room.
 pub const fn quantiser(nodes: u8) -> DelayQuantiser<Steps> {
-    DelayQuantiser {
-        scale: TRANSIT_DELAY,
-        hops: HopCount::Counted { max: nodes },
-    }
+    DelayQuantiser { scale: TRANSIT_DELAY, hops: HopCount::Counted { max: nodes } }
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -80,10 +77,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
         demand(buffer.as_ref(), FIXED_BYTES)?;
         let packet = Self { buffer };
         let layout = packet.layout();
-        for (found, expected) in [
-            (layout.option_type, OPTION_TYPE),
-            (layout.ioam_type, PREALLOCATED),
-        ] {
+        for (found, expected) in [(layout.option_type, OPTION_TYPE), (layout.ioam_type, PREALLOCATED)] {
             if found != expected {
                 return Err(Error::BadKind { expected, found });
             }
@@ -91,19 +85,11 @@ impl<T: AsRef<[u8]>> Packet<T> {
         let len = usize::from(layout.option_len);
         let data = len.saturating_sub(COUNTED) / 4;
         if len != COUNTED + 4 * data {
-            return Err(Error::BadLength {
-                what: "option length",
-                expected: COUNTED + 4 * data,
-                found: len,
-            });
+            return Err(Error::BadLength { what: "option length", expected: COUNTED + 4 * data, found: len });
         }
         let expected = packet.trace_type().words();
         if packet.node_words() != expected {
-            return Err(Error::BadLength {
-                what: "node length",
-                expected,
-                found: packet.node_words(),
-            });
+            return Err(Error::BadLength { what: "node length", expected, found: packet.node_words() });
         }
         if packet.remaining_words() > data {
             return Err(Error::BadLength {
@@ -175,9 +161,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
 
     /// The largest transit delay.
     pub fn telemetry(&self) -> MaxHopDelay {
-        let delays = self
-            .nodes()
-            .map(|node| node.transit_delay.map(|code| TRANSIT_DELAY.reading(code)));
+        let delays = self.nodes().map(|node| node.transit_delay.map(|code| TRANSIT_DELAY.reading(code)));
         worst_of(delays, self.is_overflowed())
     }
 
@@ -295,11 +279,7 @@ impl Repr {
     pub fn emit(&self, buffer: &mut [u8]) -> Result<()> {
         let data = usize::from(self.data_words);
         if data > MAX_DATA_WORDS {
-            return Err(Error::BadLength {
-                what: "data length",
-                expected: MAX_DATA_WORDS,
-                found: data,
-            });
+            return Err(Error::BadLength { what: "data length", expected: MAX_DATA_WORDS, found: data });
         }
         demand(buffer, self.buffer_len())?;
         let mut lengths = NODE_LEN.set(0, self.trace_type.words() as u64);
@@ -357,10 +337,7 @@ mod tests {
         assert_eq!(bytes[..], fresh());
         assert_eq!(Repr::parse(&bytes), Ok(repr));
         assert_eq!(header_bytes(5, 2), 56);
-        assert_eq!(
-            Repr::fresh(123, KIND, 13),
-            Err(Error::TooManyHops { max: 12, found: 13 })
-        );
+        assert_eq!(Repr::fresh(123, KIND, 13), Err(Error::TooManyHops { max: 12, found: 13 }));
     }
 
     #[test]
@@ -374,10 +351,7 @@ mod tests {
         assert!(!packet.update(&node(900)));
         assert!(packet.is_overflowed());
         let signal = packet.telemetry();
-        assert_eq!(
-            (signal.worst.get(), signal.hops, signal.incomplete),
-            (700, 2, true)
-        );
+        assert_eq!((signal.worst.get(), signal.hops, signal.incomplete), (700, 2, true));
         // Fields in the order of their bits; the buffer occupancy is not available.
         assert_eq!(bytes[32..], hex("3f00004d 000a000b 000002bc 0000045e ffffffff"));
         assert_eq!(bytes[..12], hex("3132 0000 007b2c00 ca100000"));

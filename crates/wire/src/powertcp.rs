@@ -44,10 +44,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
         demand(buffer.as_ref(), header_bytes(0))?;
         let [found, len]: [u8; PREFIX] = load(buffer.as_ref(), 0);
         if found != kind {
-            return Err(Error::BadKind {
-                expected: kind,
-                found,
-            });
+            return Err(Error::BadKind { expected: kind, found });
         }
         let len = usize::from(len);
         let slots = len.saturating_sub(header_bytes(0)) / HOP_BYTES;
@@ -133,11 +130,7 @@ impl Repr {
     /// Reads an option.
     pub fn parse(bytes: &[u8], kind: u8) -> Result<Self> {
         let packet = Packet::new_checked(bytes, kind)?;
-        Ok(Self {
-            kind,
-            slots: packet.slots(),
-            stack: hpcc::Repr::read(&packet.stack()?),
-        })
+        Ok(Self { kind, slots: packet.slots(), stack: hpcc::Repr::read(&packet.stack()?) })
     }
 
     /// Bytes that [`Self::emit`] writes.
@@ -156,10 +149,7 @@ impl Repr {
         // At most 36. Written by an end host before any checksum.
         let prefix = [self.kind, u8::try_from(len).unwrap_or(u8::MAX)];
         let _ = store(option, 0, &prefix);
-        let stack = hpcc::Repr {
-            hops: self.stack.hops.min(self.slots).min(MAX_HOPS),
-            ..self.stack
-        };
+        let stack = hpcc::Repr { hops: self.stack.hops.min(self.slots).min(MAX_HOPS), ..self.stack };
         stack.emit(option.get_mut(PREFIX..).unwrap_or(&mut []))
     }
 }
@@ -188,29 +178,19 @@ mod tests {
 
     #[test]
     fn two_pushes_make_the_vector() {
-        let fresh = Repr {
-            kind: DEFAULT_KIND,
-            slots: 2,
-            ..Repr::default()
-        };
+        let fresh = Repr { kind: DEFAULT_KIND, slots: 2, ..Repr::default() };
         let mut bytes = [0xff; 20];
         fresh.emit(&mut bytes).expect("fits");
         let mut packet = Packet::new_checked(bytes, DEFAULT_KIND).expect("ours");
         let _ = packet.push(&record(), 0xa00, &CODEC).expect("a free slot");
         let _ = packet.push(&record(), 0x0bc, &CODEC).expect("a free slot");
-        assert_eq!(
-            packet.push(&record(), 1, &CODEC),
-            Err(Error::TooManyHops { max: 2, found: 3 })
-        );
+        assert_eq!(packet.push(&record(), 1, &CODEC), Err(Error::TooManyHops { max: 2, found: 3 }));
         assert_eq!((packet.hops(), packet.path_id(), packet.kind()), (2, 0xabc, 36));
         let stack = packet.hop_stack(&CODEC).expect("known rates");
         assert_eq!(stack.as_slice(), [record(), record()]);
         assert_eq!(packet.into_inner(), TWO);
         let mut out = [0xff; 20];
-        Repr::parse(&TWO, DEFAULT_KIND)
-            .expect("parses")
-            .emit(&mut out)
-            .expect("fits");
+        Repr::parse(&TWO, DEFAULT_KIND).expect("parses").emit(&mut out).expect("fits");
         assert_eq!(out, TWO);
     }
 

@@ -84,10 +84,7 @@ impl Steps {
     /// The code of all ones means something else (none, not available) and is never produced.
     #[must_use]
     pub const fn without_all_ones(self) -> Self {
-        Self {
-            max_code: self.max_code.saturating_sub(1),
-            ..self
-        }
+        Self { max_code: self.max_code.saturating_sub(1), ..self }
     }
 
     /// With another largest code.
@@ -109,8 +106,7 @@ impl Scale for Steps {
 
     fn decode(&self, code: u32) -> u64 {
         // Cannot overflow the shift: 32 bits moved up by at most 32.
-        self.base
-            .saturating_add(u64::from(code.min(self.max_code)) << self.step_log2)
+        self.base.saturating_add(u64::from(code.min(self.max_code)) << self.step_log2)
     }
 }
 
@@ -191,10 +187,7 @@ impl<S: Scale> DelayQuantiser<S> {
 /// The largest of the delays that the hops of a stack told, and whether any could not tell. Each comes with whether
 /// its field was saturated.
 pub(crate) fn worst_of(hops: impl Iterator<Item = Option<(Nanos, bool)>>, incomplete: bool) -> MaxHopDelay {
-    let mut signal = MaxHopDelay {
-        incomplete,
-        ..MaxHopDelay::default()
-    };
+    let mut signal = MaxHopDelay { incomplete, ..MaxHopDelay::default() };
     for hop in hops {
         match hop {
             Some((delay, saturated)) => {
@@ -265,11 +258,7 @@ impl Scale for Ticks {
     }
 
     fn encode(&self, value: u64) -> u32 {
-        low32(
-            self.unit
-                .ticks_floor(Nanos::new(value))
-                .min(u64::from(self.max_code)),
-        )
+        low32(self.unit.ticks_floor(Nanos::new(value)).min(u64::from(self.max_code)))
     }
 
     fn decode(&self, code: u32) -> u64 {
@@ -335,10 +324,7 @@ impl HopScale {
 
     /// What a receiver reads where the hop measured `exact`. The rate passes unchanged.
     pub fn carry(&self, exact: &HopRecord) -> HopRecord {
-        HopRecord {
-            rate: exact.rate,
-            ..self.decode(self.encode(exact))
-        }
+        HopRecord { rate: exact.rate, ..self.decode(self.encode(exact)) }
     }
 
     /// Where the counters wrap; zero where 64 bits of the unit or more pass first.
@@ -362,9 +348,7 @@ fn unit(bytes: u32) -> u64 {
 }
 
 fn ones(bits: u8) -> u64 {
-    u64::MAX
-        .checked_shr(64_u32.saturating_sub(u32::from(bits)))
-        .unwrap_or(0)
+    u64::MAX.checked_shr(64_u32.saturating_sub(u32::from(bits))).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -386,10 +370,7 @@ mod tests {
     #[test]
     fn steps_above_a_base() {
         let scale = Steps::new(7, 20).above_base(10);
-        assert_eq!(
-            (scale.encode(0), scale.encode(1_024), scale.encode(1_151)),
-            (0, 0, 0)
-        );
+        assert_eq!((scale.encode(0), scale.encode(1_024), scale.encode(1_151)), (0, 0, 0));
         assert_eq!(scale.encode(1_152), 1);
         assert_eq!(scale.decode(1), 1_152);
         assert_eq!(Steps::new(255, 255).decode(u32::MAX), u64::from(u32::MAX) << 32);
@@ -439,21 +420,8 @@ mod tests {
             all_ones_is_absent: true,
         };
         assert_eq!(scale.wrap(), Wrap::NEVER);
-        assert_eq!(
-            scale
-                .carry(&HopRecord {
-                    at: Nanos::MAX,
-                    ..HopRecord::default()
-                })
-                .at
-                .get(),
-            u64::MAX - 1
-        );
-        let ntp = HopScale {
-            at_unit: TimeUnit::SecondOver2Pow32,
-            at_bits: 32,
-            ..scale
-        };
+        assert_eq!(scale.carry(&HopRecord { at: Nanos::MAX, ..HopRecord::default() }).at.get(), u64::MAX - 1);
+        let ntp = HopScale { at_unit: TimeUnit::SecondOver2Pow32, at_bits: 32, ..scale };
         assert_eq!(ntp.wrap().at, Nanos::new(1_000_000_000));
     }
 }

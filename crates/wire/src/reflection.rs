@@ -29,10 +29,8 @@ pub const MAX_HOPS: u8 = 15;
 /// The TTL or hop limit senders begin with, by convention.
 pub const INITIAL_TTL: u8 = 64;
 /// What shim and reflection together do to a delay.
-pub const QUANTISER: DelayQuantiser<Steps> = DelayQuantiser {
-    scale: shim::SCALE,
-    hops: HopCount::Counted { max: MAX_HOPS },
-};
+pub const QUANTISER: DelayQuantiser<Steps> =
+    DelayQuantiser { scale: shim::SCALE, hops: HopCount::Counted { max: MAX_HOPS } };
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -162,12 +160,8 @@ impl Repr {
 
     /// The meaning of the block.
     pub fn telemetry(&self, scale: &Steps) -> MaxHopDelay {
-        shim::Repr {
-            flags: self.flags,
-            int_hops: self.int_hops,
-            max_hop_delay: self.max_hop_delay,
-        }
-        .telemetry(scale)
+        shim::Repr { flags: self.flags, int_hops: self.int_hops, max_hop_delay: self.max_hop_delay }
+            .telemetry(scale)
     }
 }
 
@@ -193,11 +187,7 @@ mod tests {
 
     #[test]
     fn coverage_never_claims_what_the_counts_cannot_show() {
-        let with = |hops_seen, int_hops| Repr {
-            hops_seen,
-            int_hops,
-            ..Repr::default()
-        };
+        let with = |hops_seen, int_hops| Repr { hops_seen, int_hops, ..Repr::default() };
         assert_eq!(with(5, 5).coverage(), Coverage::Full);
         assert_eq!(with(5, 0).coverage(), Coverage::Nothing);
         assert_eq!(with(2, 3).coverage(), Coverage::Unknown);
@@ -209,10 +199,7 @@ mod tests {
 
     #[test]
     fn counts_stop_at_fifteen() {
-        let shim = shim::Repr {
-            int_hops: 200,
-            ..shim::Repr::default()
-        };
+        let shim = shim::Repr { int_hops: 200, ..shim::Repr::default() };
         let repr = Repr::reflect(&shim, 1, u8::MAX);
         assert_eq!((repr.hops_seen, repr.int_hops), (15, 15));
         // A TTL above the convention is no negative path.
@@ -226,9 +213,6 @@ mod tests {
             assert_eq!(Repr::parse(&PARTIAL[..have]), Err(short));
             assert_eq!(Repr::default().emit(&mut [0; 4][..have]), Err(short));
         }
-        assert!(matches!(
-            Repr::parse(&[0, 0, 0, 0]),
-            Err(Error::BadVersion { .. })
-        ));
+        assert!(matches!(Repr::parse(&[0, 0, 0, 0]), Err(Error::BadVersion { .. })));
     }
 }

@@ -32,10 +32,8 @@ pub const VERSION: u8 = 1;
 /// The delay code: 256 ns, 16 bits, saturating.
 pub const SCALE: Steps = bare16::SCALE;
 /// What the shim does to a delay.
-pub const QUANTISER: DelayQuantiser<Steps> = DelayQuantiser {
-    scale: SCALE,
-    hops: HopCount::Counted { max: u8::MAX },
-};
+pub const QUANTISER: DelayQuantiser<Steps> =
+    DelayQuantiser { scale: SCALE, hops: HopCount::Counted { max: u8::MAX } };
 /// Suggested UDP destination port. It must be used for nothing else, since switches write behind it: so it lies
 /// outside what IANA assigns (below 49152) and outside Linux's ephemeral ports (32768 to 60999).
 pub const DEFAULT_UDP_PORT: u16 = 65_053;
@@ -68,16 +66,9 @@ impl Flags {
     pub(crate) const fn parse(byte: u8) -> Result<Self> {
         let found = byte >> 4;
         if found != VERSION {
-            return Err(Error::BadVersion {
-                expected: VERSION,
-                found,
-            });
+            return Err(Error::BadVersion { expected: VERSION, found });
         }
-        Ok(Self {
-            incomplete: byte & X != 0,
-            frozen: byte & D != 0,
-            wants_coverage: byte & P != 0,
-        })
+        Ok(Self { incomplete: byte & X != 0, frozen: byte & D != 0, wants_coverage: byte & P != 0 })
     }
 
     /// Byte 0 with the version; the reserved bit is sent as zero.
@@ -241,10 +232,7 @@ impl Repr {
     pub fn from_telemetry(signal: MaxHopDelay, scale: &Steps) -> Self {
         let code = signal.delay().map_or(0, |delay| scale.code16(delay));
         Self {
-            flags: Flags {
-                incomplete: signal.incomplete,
-                ..Flags::default()
-            },
+            flags: Flags { incomplete: signal.incomplete, ..Flags::default() },
             int_hops: signal.hops,
             max_hop_delay: code,
         }
@@ -271,16 +259,8 @@ mod tests {
         }
         let read = Repr::parse(&THREE_HOPS).expect("parses").telemetry(&SCALE);
         assert_eq!((read.delay(), read.hops), (Some(Nanos::new(25_600)), 3));
-        assert_eq!(
-            Repr::parse(&FRESH).expect("parses").telemetry(&SCALE).delay(),
-            None
-        );
-        assert!(
-            Repr::parse(&SATURATED)
-                .expect("parses")
-                .telemetry(&SCALE)
-                .saturated
-        );
+        assert_eq!(Repr::parse(&FRESH).expect("parses").telemetry(&SCALE).delay(), None);
+        assert!(Repr::parse(&SATURATED).expect("parses").telemetry(&SCALE).saturated);
     }
 
     #[test]
@@ -327,12 +307,6 @@ mod tests {
             assert_eq!(Repr::parse(&THREE_HOPS[..have]), Err(short));
             assert_eq!(Repr::default().emit(&mut [0; 4][..have]), Err(short));
         }
-        assert_eq!(
-            Repr::parse(&[0x20, 0, 0, 0]),
-            Err(Error::BadVersion {
-                expected: 1,
-                found: 2
-            })
-        );
+        assert_eq!(Repr::parse(&[0x20, 0, 0, 0]), Err(Error::BadVersion { expected: 1, found: 2 }));
     }
 }

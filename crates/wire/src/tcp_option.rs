@@ -34,18 +34,12 @@ pub const NO_ECHO: u16 = 0xffff;
 
 /// What the receiver of a packet reads on a path where `hops` are known to measure.
 pub const fn quantiser(hops: u8) -> DelayQuantiser<Steps> {
-    DelayQuantiser {
-        scale: SCALE,
-        hops: HopCount::Assumed(hops),
-    }
+    DelayQuantiser { scale: SCALE, hops: HopCount::Assumed(hops) }
 }
 
 /// What a sender reads back: as [`quantiser`], less the code that means "none".
 pub const fn echo_quantiser(hops: u8) -> DelayQuantiser<Steps> {
-    DelayQuantiser {
-        scale: SCALE.without_all_ones(),
-        hops: HopCount::Assumed(hops),
-    }
+    DelayQuantiser { scale: SCALE.without_all_ones(), hops: HopCount::Assumed(hops) }
 }
 
 /// How the option is recognised.
@@ -60,10 +54,7 @@ pub struct Ids {
 impl Default for Ids {
     /// Kind 253, identifier "PS".
     fn default() -> Self {
-        Self {
-            kind: 253,
-            exid: 0x5053,
-        }
+        Self { kind: 253, exid: 0x5053 }
     }
 }
 
@@ -92,10 +83,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
         demand(buffer.as_ref(), HEADER_BYTES)?;
         let layout: Layout = load(buffer.as_ref(), 0);
         if layout.kind != ids.kind {
-            return Err(Error::BadKind {
-                expected: ids.kind,
-                found: layout.kind,
-            });
+            return Err(Error::BadKind { expected: ids.kind, found: layout.kind });
         }
         if usize::from(layout.len) != HEADER_BYTES {
             return Err(Error::BadLength {
@@ -105,10 +93,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
             });
         }
         if layout.exid.get() != ids.exid {
-            return Err(Error::BadIdentifier {
-                expected: ids.exid,
-                found: layout.exid.get(),
-            });
+            return Err(Error::BadIdentifier { expected: ids.exid, found: layout.exid.get() });
         }
         Ok(Self { buffer })
     }
@@ -178,11 +163,7 @@ impl Repr {
     /// Reads the option at the start of `bytes`.
     pub fn parse(bytes: &[u8], ids: Ids) -> Result<Self> {
         let packet = Packet::new_checked(bytes, ids)?;
-        Ok(Self {
-            ids,
-            max_hop_delay: packet.max_hop_delay(),
-            echo: packet.echo(),
-        })
+        Ok(Self { ids, max_hop_delay: packet.max_hop_delay(), echo: packet.echo() })
     }
 
     /// Bytes that [`Self::emit`] writes.
@@ -208,10 +189,7 @@ impl Repr {
     /// The answer to a packet that carried `received`: its delay becomes our echo.
     #[must_use]
     pub fn echoing(self, received: &Self) -> Self {
-        Self {
-            echo: Some(received.max_hop_delay.min(NO_ECHO - 1)),
-            ..self
-        }
+        Self { echo: Some(received.max_hop_delay.min(NO_ECHO - 1)), ..self }
     }
 
     /// This packet's own delay, on a path where `assumed_hops` are known to measure.
@@ -222,8 +200,7 @@ impl Repr {
     /// The delay of the forward path, as the receiver saw it.
     pub fn echo_telemetry(&self, scale: &Steps, assumed_hops: u8) -> Option<MaxHopDelay> {
         let scale = scale.up_to(scale.max_code().min(u32::from(NO_ECHO) - 1));
-        self.echo
-            .map(|code| scale.uncounted(u32::from(code), assumed_hops))
+        self.echo.map(|code| scale.uncounted(u32::from(code), assumed_hops))
     }
 }
 
@@ -257,10 +234,7 @@ mod tests {
 
     #[test]
     fn a_saturated_delay_is_echoed_as_a_delay() {
-        let received = Repr {
-            max_hop_delay: 0xffff,
-            ..Repr::default()
-        };
+        let received = Repr { max_hop_delay: 0xffff, ..Repr::default() };
         let answer = Repr::default().echoing(&received);
         let mut out = [0; 8];
         answer.emit(&mut out).expect("fits");
@@ -269,10 +243,7 @@ mod tests {
         assert!(signal.saturated && signal.hops == 3);
         assert_eq!(Repr::default().echo_telemetry(&SCALE, 3), None);
         // Neither does a caller's own 0xffff become "none".
-        let own = Repr {
-            echo: Some(0xffff),
-            ..Repr::default()
-        };
+        let own = Repr { echo: Some(0xffff), ..Repr::default() };
         own.emit(&mut out).expect("fits");
         assert_eq!(out[6..], [0xff, 0xfe]);
     }
@@ -284,10 +255,7 @@ mod tests {
         options[12..].copy_from_slice(&ANSWER);
         assert_eq!(find(&options, Ids::default()), Some(12));
         assert_eq!(find(&options[..19], Ids::default()), None);
-        let other = Ids {
-            exid: 0x1234,
-            ..Ids::default()
-        };
+        let other = Ids { exid: 0x1234, ..Ids::default() };
         assert_eq!(find(&options, other), None);
         // Lists that lie about their lengths end the walk.
         for list in [&[8, 0][..], &[8, 1], &[8], &[0, 253, 8], &[1, 1, 1], &[5, 255, 1]] {
@@ -310,9 +278,6 @@ mod tests {
         };
         assert!(matches!(changed(0, 254), Err(Error::BadKind { found: 254, .. })));
         assert!(matches!(changed(1, 7), Err(Error::BadLength { found: 7, .. })));
-        assert!(matches!(
-            changed(2, 0),
-            Err(Error::BadIdentifier { found: 0x53, .. })
-        ));
+        assert!(matches!(changed(2, 0), Err(Error::BadIdentifier { found: 0x53, .. })));
     }
 }

@@ -174,9 +174,7 @@ fn incremental_checksums_equal_full_ones() {
         }
         let (before, before_udp) = (internet(&packet), internet_udp(&packet));
         let delay = Nanos::new(random.next() >> (random.next() % 64));
-        let delta = shim::Packet::new_checked(&mut packet[8..12])
-            .expect("fits")
-            .update(delay, &shim::SCALE);
+        let delta = shim::Packet::new_checked(&mut packet[8..12]).expect("fits").update(delay, &shim::SCALE);
         zeros += usize::from(internet(&packet) == 0 || before == 0);
         assert_eq!(delta.apply(before), internet(&packet), "case {case}");
         assert_eq!(delta.apply_udp(before_udp), internet_udp(&packet), "case {case}");
@@ -186,14 +184,7 @@ fn incremental_checksums_equal_full_ones() {
         let new = u16::try_from(new).expect("sixteen bits");
         let before = internet(&packet);
         packet[2..4].copy_from_slice(&new.to_be_bytes());
-        assert_eq!(
-            Delta::word(old, new).apply(before),
-            internet(&packet),
-            "case {case}"
-        );
+        assert_eq!(Delta::word(old, new).apply(before), internet(&packet), "case {case}");
     }
-    assert!(
-        zeros > 10_000,
-        "the corner of a zero checksum was met {zeros} times"
-    );
+    assert!(zeros > 10_000, "the corner of a zero checksum was met {zeros} times");
 }

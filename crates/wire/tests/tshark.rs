@@ -17,11 +17,7 @@ fn csig_compact_tag() {
     let mut frames = Vec::new();
     for code in [0, 9, 31] {
         let mut tag = [0; 4];
-        let fresh = csig::Repr::fresh(
-            csig::Layout::CompactDraft,
-            csig::DEFAULT_TPID,
-            csig::Signal::HopDelay,
-        );
+        let fresh = csig::Repr::fresh(csig::Layout::CompactDraft, csig::DEFAULT_TPID, csig::Signal::HopDelay);
         fresh.emit(&mut tag).expect("fits");
         let mut packet =
             csig::Packet::new_checked(&mut tag[..], csig::Layout::CompactDraft, csig::DEFAULT_TPID)
@@ -37,10 +33,8 @@ fn csig_compact_tag() {
     let fields = ["vlan.priority", "vlan.dei", "vlan.id", "ip.proto"];
     let rows = tshark("csig", &frames, &["-o", "vlan.qinq_ethertype:0x9900"], &fields);
     let locator = |code: u32| if code == 0 { 0 } else { 0x42 };
-    let expected: Vec<_> = [0_u32, 9, 31]
-        .iter()
-        .map(|code| format!("2,0,{},17", (code << 7) + locator(*code)))
-        .collect();
+    let expected: Vec<_> =
+        [0_u32, 9, 31].iter().map(|code| format!("2,0,{},17", (code << 7) + locator(*code))).collect();
     assert_eq!(rows, expected);
 }
 
@@ -76,11 +70,7 @@ fn ioam_trace() {
         "trace.node.qdepth",
     ]
     .map(|field| format!("ipv6.opt.ioam.{field}"));
-    let fields: Vec<_> = fields
-        .iter()
-        .map(String::as_str)
-        .chain(["udp.checksum.status"])
-        .collect();
+    let fields: Vec<_> = fields.iter().map(String::as_str).chain(["udp.checksum.status"]).collect();
     let rows = tshark("ioam", &frames, &["-o", "udp.check_checksum:TRUE"], &fields);
     let expected = [
         "123,5,0,10,,,,1",
@@ -88,10 +78,7 @@ fn ioam_trace() {
         "123,5,0,0,0x000002;0x000001,1400;700,1118;1118,1",
         "123,5,1,0,0x000002;0x000001,1400;700,1118;1118,1",
     ];
-    assert_eq!(
-        rows.iter().map(|row| hex_to_decimal(row)).collect::<Vec<_>>(),
-        expected.map(hex_to_decimal)
-    );
+    assert_eq!(rows.iter().map(|row| hex_to_decimal(row)).collect::<Vec<_>>(), expected.map(hex_to_decimal));
 }
 
 #[test]
@@ -99,10 +86,7 @@ fn tcp_option_of_ours() {
     let mut frames = Vec::new();
     for (delay, echo) in [(0, None), (25_600, Some(7)), (u64::MAX, Some(0xffff))] {
         let mut option = [0; 8];
-        let repr = tcp_option::Repr {
-            echo,
-            ..Default::default()
-        };
+        let repr = tcp_option::Repr { echo, ..Default::default() };
         repr.emit(&mut option).expect("fits");
         let mut segment = tcp_segment(&option);
         // The switch: find the option, update it, repair the checksum.
@@ -124,15 +108,8 @@ fn tcp_option_of_ours() {
         "poseidon.tcp.echo_ns",
     ];
     let rows = tshark("tcp", &frames, &["-o", "tcp.check_checksum:TRUE"], &fields);
-    let expected = [
-        "0x5053,1,0,0,,",
-        "0x5053,1,100,25600,7,1792",
-        "0x5053,1,65535,16776960,65534,16776704",
-    ];
-    assert_eq!(
-        rows.iter().map(|row| hex_to_decimal(row)).collect::<Vec<_>>(),
-        expected.map(hex_to_decimal)
-    );
+    let expected = ["0x5053,1,0,0,,", "0x5053,1,100,25600,7,1792", "0x5053,1,65535,16776960,65534,16776704"];
+    assert_eq!(rows.iter().map(|row| hex_to_decimal(row)).collect::<Vec<_>>(), expected.map(hex_to_decimal));
 }
 
 #[test]
@@ -140,11 +117,7 @@ fn shim_and_reflection() {
     let mut frames = Vec::new();
     for delays in [&[][..], &[300, 25_700, 9_000], &[u64::MAX]] {
         let sent = shim::Repr::default();
-        let received = shim::Repr {
-            int_hops: 4,
-            max_hop_delay: 77,
-            ..sent
-        };
+        let received = shim::Repr { int_hops: 4, max_hop_delay: 77, ..sent };
         let mut payload = [0; 12];
         sent.emit(&mut payload).expect("fits");
         reflection::Repr::reflect(&received, 59, reflection::INITIAL_TTL)
@@ -171,19 +144,10 @@ fn shim_and_reflection() {
     ];
     let options = ["-o", "udp.check_checksum:TRUE", "-o", "poseidon.reflection:TRUE"];
     let rows = tshark("shim", &frames, &options, &fields);
-    let expected = [
-        "1,0,0,0,5,4,77",
-        "1,3,100,25600,5,4,77",
-        "1,1,65535,16776960,5,4,77",
-    ];
+    let expected = ["1,0,0,0,5,4,77", "1,3,100,25600,5,4,77", "1,1,65535,16776960,5,4,77"];
     assert_eq!(rows, expected);
     // Another port by preference: the shim is then somebody's payload.
-    let rows = tshark(
-        "port",
-        &frames,
-        &["-o", "poseidon.udp_port:4000"],
-        &["poseidon.int_hops"],
-    );
+    let rows = tshark("port", &frames, &["-o", "poseidon.udp_port:4000"], &["poseidon.int_hops"]);
     assert_eq!(rows, ["", "", ""]);
 }
 
@@ -193,17 +157,13 @@ fn tshark(name: &str, frames: &[Vec<u8>], options: &[&str], fields: &[&str]) -> 
     fs::create_dir_all(&folder).expect("the build's own folder");
     let capture = folder.join("frames.pcap");
     fs::write(&capture, pcap(frames)).expect("the build's own folder");
-    let script: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../tools/wireshark/poseidon.lua"]
-        .iter()
-        .collect();
+    let script: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../tools/wireshark/poseidon.lua"].iter().collect();
     let mut command = Command::new("tshark");
     // Nobody's personal settings or plug-ins.
     command.env("WIRESHARK_CONFIG_DIR", &folder).env("HOME", &folder);
     command.args(["-n", "-r"]).arg(&capture);
     command.arg("-X").arg(format!("lua_script:{}", script.display()));
-    command
-        .args(options)
-        .args(["-T", "fields", "-E", "separator=,", "-E", "aggregator=;"]);
+    command.args(options).args(["-T", "fields", "-E", "separator=,", "-E", "aggregator=;"]);
     for field in fields {
         command.args(["-e", field]);
     }
@@ -296,9 +256,7 @@ fn udp_header(port: u16, payload: &[u8]) -> Vec<u8> {
 
 /// An ACK with Linux's usual timestamps (NOP, NOP, kind 8) before our option.
 fn tcp_segment(option: &[u8]) -> Vec<u8> {
-    let mut segment = vec![
-        0x9c, 0x40, 0x1f, 0x90, 0, 0, 0, 1, 0, 0, 0, 2, 0xa0, 0x10, 1, 0, 0, 0, 0, 0,
-    ];
+    let mut segment = vec![0x9c, 0x40, 0x1f, 0x90, 0, 0, 0, 1, 0, 0, 0, 2, 0xa0, 0x10, 1, 0, 0, 0, 0, 0];
     segment.extend([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]);
     segment.extend(option);
     let check = internet(&with_pseudo_header(6, &segment)).to_be_bytes();

@@ -6,11 +6,7 @@
 //! callgrind: they do not depend on what else the machine does. The loop around the law (loading the next ACK, counting)
 //! is part of each row and costs what the row `nothing` shows. The row `poseidon` fails above 120 instructions per ACK.
 
-#![allow(
-    missing_docs,
-    unused_qualifications,
-    reason = "in what the benchmark macros generate"
-)]
+#![allow(missing_docs, unused_qualifications, reason = "in what the benchmark macros generate")]
 
 mod quinn;
 
@@ -28,11 +24,8 @@ const ACKS: usize = 1_000;
 /// Hops of the path: the longest of a three-tier fabric.
 const HOPS: usize = 5;
 
-const PATH: Path = Path {
-    mtu: Bytes::new(4_096),
-    line_rate: BitRate::from_gbps(200),
-    base_rtt: Nanos::new(9_900),
-};
+const PATH: Path =
+    Path { mtu: Bytes::new(4_096), line_rate: BitRate::from_gbps(200), base_rtt: Nanos::new(9_900) };
 
 /// A thousand ACKs of a flow that shares a 200 Gbps link with nine others: the worst hop's delay swings around the
 /// target of 12 us, so that a law sees both sides of it, and one packet in 256 is marked: most of
@@ -64,10 +57,7 @@ fn acks() -> Vec<Ack<'static>> {
             next_seq: 4_096 * (n + 13),
             max_hop_delay: Some(Nanos::new(delay)),
             reverse_max_hop_delay: Some(Nanos::ZERO),
-            hops: HopPath {
-                records: &records[i * HOPS..(i + 1) * HOPS],
-                wrap: Wrap::NEVER,
-            },
+            hops: HopPath { records: &records[i * HOPS..(i + 1) * HOPS], wrap: Wrap::NEVER },
             hop_count: 5,
             chance: u32::try_from(i).unwrap_or(0).wrapping_mul(0x9e37_79b9),
             ..Ack::EMPTY

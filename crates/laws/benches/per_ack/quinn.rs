@@ -61,13 +61,10 @@ impl<C: Controller> Quinn<C> {
         for event in &self.events {
             let event = black_box(event);
             self.controller.on_sent(event.sent, event.bytes, event.packet);
-            self.controller
-                .on_ack(event.now, event.sent, event.bytes, false, &self.rtt);
-            self.controller
-                .on_end_acks(event.now, event.in_flight, false, Some(event.packet));
+            self.controller.on_ack(event.now, event.sent, event.bytes, false, &self.rtt);
+            self.controller.on_end_acks(event.now, event.in_flight, false, Some(event.packet));
             if event.marked {
-                self.controller
-                    .on_congestion_event(event.now, event.sent, false, 0);
+                self.controller.on_congestion_event(event.now, event.sent, false, 0);
             }
         }
         self
@@ -86,10 +83,7 @@ pub(crate) fn bbr(_: Instant) -> Bbr {
     Bbr::new(Arc::new(BbrConfig::default()), 4_096)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "quinn's instants cannot be made from a number"
-)]
+#[expect(clippy::disallowed_methods, reason = "quinn's instants cannot be made from a number")]
 fn now() -> Instant {
     Instant::now()
 }
@@ -133,43 +127,31 @@ fn estimator() -> RttEstimator {
     roots.add(certificate.clone()).expect("a root");
     let keeper = Keeper::default();
     let mut transport = TransportConfig::default();
-    transport
-        .initial_rtt(Duration::from_micros(22))
-        .congestion_controller_factory(Arc::new(keeper.clone()));
+    transport.initial_rtt(Duration::from_micros(22)).congestion_controller_factory(Arc::new(keeper.clone()));
     let mut client_config = ClientConfig::with_root_certificates(Arc::new(roots)).expect("a client");
     client_config.transport_config(Arc::new(transport));
     let server_config = ServerConfig::with_single_cert(vec![certificate], key.into()).expect("a server");
 
     let now = now();
-    let (near, far) = (
-        SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
-        SocketAddr::from((Ipv4Addr::LOCALHOST, 2)),
-    );
+    let (near, far) =
+        (SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), SocketAddr::from((Ipv4Addr::LOCALHOST, 2)));
     let endpoint_config = Arc::new(EndpointConfig::default());
     let mut client = Endpoint::new(endpoint_config.clone(), None, false, None);
     let mut server = Endpoint::new(endpoint_config, Some(Arc::new(server_config)), false, None);
-    let (_, mut here) = client
-        .connect(now, client_config, far, "localhost")
-        .expect("connects");
+    let (_, mut here) = client.connect(now, client_config, far, "localhost").expect("connects");
     let mut datagram = Vec::new();
     let mut scratch = Vec::new();
 
-    let _sent = here
-        .poll_transmit(now, 1, &mut datagram)
-        .expect("a first datagram");
+    let _sent = here.poll_transmit(now, 1, &mut datagram).expect("a first datagram");
     let event = server.handle(now, near, None, None, datagram[..].into(), &mut scratch);
-    let Some(DatagramEvent::NewConnection(incoming)) = event else {
-        panic!("the server sees no connection")
-    };
+    let Some(DatagramEvent::NewConnection(incoming)) = event else { panic!("the server sees no connection") };
     let Ok((_, mut there)) = server.accept(incoming, now, &mut scratch, None) else {
         panic!("the server refuses")
     };
     datagram.clear();
     let _sent = there.poll_transmit(now, 1, &mut datagram).expect("an answer");
     let event = client.handle(now, far, None, None, datagram[..].into(), &mut scratch);
-    let Some(DatagramEvent::ConnectionEvent(_, event)) = event else {
-        panic!("the client sees no answer")
-    };
+    let Some(DatagramEvent::ConnectionEvent(_, event)) = event else { panic!("the client sees no answer") };
     let event: ConnectionEvent = event;
     here.handle_event(event);
     let kept = *keeper.0.lock().expect("one thread");

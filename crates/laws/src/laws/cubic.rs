@@ -125,10 +125,7 @@ impl Law for Cubic {
     }
 
     fn decision(&self) -> Decision {
-        Decision {
-            window: to_window(self.reno.window),
-            pacing: Pacing::Off,
-        }
+        Decision { window: to_window(self.reno.window), pacing: Pacing::Off }
     }
 }
 
@@ -139,21 +136,13 @@ impl Cubic {
         let epoch = self.epoch.get_or_insert_with(|| {
             let origin = self.max.max(window);
             let k = libm::cbrt((origin - window) / self.scale);
-            Epoch {
-                since: ack.now,
-                k,
-                origin,
-                reno: window,
-            }
+            Epoch { since: ack.now, k, origin, reno: window }
         });
         let seconds = |time: Nanos| ns(time) / 1e9;
         let elapsed = seconds(Nanos::new(ack.now.get().wrapping_sub(epoch.since.get())));
         // The Reno-friendly window grows by alpha per round, by one once it has passed the old maximum.
-        let alpha = if epoch.reno >= epoch.origin {
-            1.0
-        } else {
-            3.0 * (1.0 - self.beta) / (1.0 + self.beta)
-        };
+        let alpha =
+            if epoch.reno >= epoch.origin { 1.0 } else { 3.0 * (1.0 - self.beta) / (1.0 + self.beta) };
         epoch.reno += alpha * acked / window;
         let curve = |t: f64| {
             let from_k = t - epoch.k;
@@ -181,11 +170,7 @@ impl Cubic {
     fn note_max(&mut self) {
         let window = self.reno.window;
         let falls = self.fast_convergence && window < self.max;
-        self.max = if falls {
-            window * (1.0 + self.beta) / 2.0
-        } else {
-            window
-        };
+        self.max = if falls { window * (1.0 + self.beta) / 2.0 } else { window };
         self.epoch = None;
     }
 }
@@ -196,30 +181,19 @@ mod tests {
     use crate::parts::float::to_nanos;
     use poseidon_types::{BitRate, Bytes};
 
-    const PATH: Path = Path {
-        mtu: Bytes::new(1_500),
-        line_rate: BitRate::from_gbps(10),
-        base_rtt: Nanos::from_millis(40),
-    };
+    const PATH: Path =
+        Path { mtu: Bytes::new(1_500), line_rate: BitRate::from_gbps(10), base_rtt: Nanos::from_millis(40) };
 
     /// The window after `seconds` of ACKs on a 40 ms path, from one cut at 1000 packets.
     fn after(seconds: f64) -> f64 {
         let mut law = Cubic::new(&CubicParams::default(), &PATH);
         (law.reno.window, law.reno.threshold) = (1_000.0, 1_000.0);
-        law.on_loss(&Loss {
-            now: Nanos::ZERO,
-            in_flight: Bytes::ZERO,
-        });
+        law.on_loss(&Loss { now: Nanos::ZERO, in_flight: Bytes::ZERO });
         assert_eq!(law.reno.window, 700.0);
         let mut now = 0.0;
         while now < seconds * 1e9 {
             now += 40e6 / law.reno.window;
-            let ack = Ack {
-                now: to_nanos(now),
-                rtt: PATH.base_rtt,
-                packets: 1,
-                ..Ack::EMPTY
-            };
+            let ack = Ack { now: to_nanos(now), rtt: PATH.base_rtt, packets: 1, ..Ack::EMPTY };
             law.on_ack(&ack);
         }
         law.reno.window
@@ -237,12 +211,8 @@ mod tests {
     #[test]
     fn marks_cut_once_per_round_trip() {
         let mut law = Cubic::new(&CubicParams::default(), &PATH);
-        let marked = |ms| Ack {
-            now: Nanos::from_millis(ms),
-            rtt: PATH.base_rtt,
-            marked: Bytes::new(1),
-            ..Ack::EMPTY
-        };
+        let marked =
+            |ms| Ack { now: Nanos::from_millis(ms), rtt: PATH.base_rtt, marked: Bytes::new(1), ..Ack::EMPTY };
         law.on_ack(&marked(1));
         law.on_ack(&marked(40));
         assert_eq!(law.reno.window, 7.0);
@@ -254,14 +224,8 @@ mod tests {
     fn a_second_cut_below_the_old_maximum_gives_way() {
         let mut law = Cubic::new(&CubicParams::default(), &PATH);
         law.reno.window = 100.0;
-        law.on_loss(&Loss {
-            now: Nanos::ZERO,
-            in_flight: Bytes::ZERO,
-        });
-        law.on_loss(&Loss {
-            now: Nanos::from_millis(50),
-            in_flight: Bytes::ZERO,
-        });
+        law.on_loss(&Loss { now: Nanos::ZERO, in_flight: Bytes::ZERO });
+        law.on_loss(&Loss { now: Nanos::from_millis(50), in_flight: Bytes::ZERO });
         assert!((law.max - 70.0 * 0.85).abs() < 1e-9, "{}", law.max);
     }
 }

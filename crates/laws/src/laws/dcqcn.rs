@@ -166,10 +166,7 @@ impl Law for Dcqcn {
     fn on_timeout(&mut self, _: Nanos) {}
 
     fn decision(&self) -> Decision {
-        Decision {
-            window: to_window(self.window),
-            pacing: Pacing::Rate(to_rate(self.rate)),
-        }
+        Decision { window: to_window(self.window), pacing: Pacing::Rate(to_rate(self.rate)) }
     }
 }
 
@@ -211,21 +208,14 @@ impl Dcqcn {
 
     /// One increase event.
     fn increase(&mut self) {
-        let (most, least) = (
-            self.timer_stage.max(self.byte_stage),
-            self.timer_stage.min(self.byte_stage),
-        );
+        let (most, least) = (self.timer_stage.max(self.byte_stage), self.timer_stage.min(self.byte_stage));
         if least > self.fast_recovery {
             self.target += self.hyper;
         } else if most > self.fast_recovery {
             self.target += self.additive;
         }
         self.target = bounded(self.target, self.min_rate, self.max_rate);
-        self.rate = bounded(
-            f64::midpoint(self.target, self.rate),
-            self.min_rate,
-            self.max_rate,
-        );
+        self.rate = bounded(f64::midpoint(self.target, self.rate), self.min_rate, self.max_rate);
     }
 }
 
@@ -241,11 +231,7 @@ fn periods(since: &mut Nanos, period: Nanos, now: Nanos) -> u64 {
 }
 
 /// A small non-negative number, rounded down.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "between 0 and MOST_PERIODS"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and MOST_PERIODS")]
 fn count(x: f64) -> u64 {
     x as u64
 }
@@ -254,18 +240,11 @@ fn count(x: f64) -> u64 {
 mod tests {
     use super::*;
 
-    const PATH: Path = Path {
-        mtu: Bytes::new(1_000),
-        line_rate: BitRate::from_gbps(40),
-        base_rtt: Nanos::from_micros(10),
-    };
+    const PATH: Path =
+        Path { mtu: Bytes::new(1_000), line_rate: BitRate::from_gbps(40), base_rtt: Nanos::from_micros(10) };
 
     fn ack(us: u64, marked: u64) -> Ack<'static> {
-        Ack {
-            now: Nanos::from_micros(us),
-            marked: Bytes::new(marked),
-            ..Ack::EMPTY
-        }
+        Ack { now: Nanos::from_micros(us), marked: Bytes::new(marked), ..Ack::EMPTY }
     }
 
     #[test]

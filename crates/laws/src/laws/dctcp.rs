@@ -86,11 +86,7 @@ impl Law for Dctcp {
         self.acked += bytes(ack.bytes);
         self.marked += bytes(ack.marked);
         if self.round.passes(ack.acked_seq, ack.next_seq) {
-            let share = if self.acked > 0.0 {
-                bounded(self.marked / self.acked, 0.0, 1.0)
-            } else {
-                0.0
-            };
+            let share = if self.acked > 0.0 { bounded(self.marked / self.acked, 0.0, 1.0) } else { 0.0 };
             self.alpha = blend(self.alpha, share, self.gain);
             if self.marked > 0.0 && !self.cut {
                 self.reno.cut(1.0 - self.alpha / 2.0, self.min_window);
@@ -116,10 +112,7 @@ impl Law for Dctcp {
     }
 
     fn decision(&self) -> Decision {
-        Decision {
-            window: to_window(self.reno.window),
-            pacing: Pacing::Off,
-        }
+        Decision { window: to_window(self.reno.window), pacing: Pacing::Off }
     }
 }
 
@@ -128,11 +121,8 @@ mod tests {
     use super::*;
     use poseidon_types::{BitRate, Bytes};
 
-    const PATH: Path = Path {
-        mtu: Bytes::new(1_000),
-        line_rate: BitRate::from_gbps(10),
-        base_rtt: Nanos::from_micros(100),
-    };
+    const PATH: Path =
+        Path { mtu: Bytes::new(1_000), line_rate: BitRate::from_gbps(10), base_rtt: Nanos::from_micros(100) };
 
     /// One window of ACKs with every `nth` marked.
     fn round(law: &mut Dctcp, seq: &mut u64, nth: u64) {

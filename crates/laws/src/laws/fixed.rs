@@ -50,12 +50,7 @@ impl Law for Fixed {
         } else {
             Pacing::Off
         };
-        Self {
-            decision: Decision {
-                window: params.window,
-                pacing,
-            },
-        }
+        Self { decision: Decision { window: params.window, pacing } }
     }
 
     fn on_ack(&mut self, _: &Ack<'_>) {}

@@ -115,11 +115,7 @@ impl Law for Hpcc {
     }
 
     fn new(params: &HpccParams, path: &Path) -> Self {
-        let horizon = ns(if params.network_rtt.is_zero() {
-            path.base_rtt
-        } else {
-            params.network_rtt
-        });
+        let horizon = ns(if params.network_rtt.is_zero() { path.base_rtt } else { params.network_rtt });
         let max_window = bytes_per_ns(path.line_rate) * horizon;
         Self {
             window: max_window,
@@ -164,19 +160,11 @@ impl Law for Hpcc {
         }
         // SF: a decrease may move the reference every so many ACKs, an increase only once per round trip.
         let due = self.samples.due(self.sampling);
-        let moves = if decreases && self.sampling > 0 {
-            due
-        } else {
-            round_ended
-        };
+        let moves = if decreases && self.sampling > 0 { due } else { round_ended };
         if decreases && moves && self.ignores(ack.chance) {
             return;
         }
-        let tokens = if self.uses_vai {
-            self.tokens.spend(moves, &self.vai)
-        } else {
-            1.0
-        };
+        let tokens = if self.uses_vai { self.tokens.spend(moves, &self.vai) } else { 1.0 };
         let increase = self.increase * tokens;
         let multiplies = decreases || self.stage >= self.max_stage;
         let window = if multiplies {
@@ -205,10 +193,7 @@ impl Law for Hpcc {
         } else {
             Pacing::Off
         };
-        Decision {
-            window: to_window(packets),
-            pacing,
-        }
+        Decision { window: to_window(packets), pacing }
     }
 }
 
@@ -233,18 +218,11 @@ impl Hpcc {
             let utilisation = queue / (hop.rate * self.horizon) + hop.sent / hop.elapsed / hop.rate;
             longest = longest.max(hop.queue);
             if worst.as_ref().is_none_or(|w| utilisation > w.utilisation) {
-                worst = Some(Sample {
-                    utilisation,
-                    elapsed: hop.elapsed,
-                    queue: 0.0,
-                });
+                worst = Some(Sample { utilisation, elapsed: hop.elapsed, queue: 0.0 });
             }
         }
         self.last.keep(ack.hops);
-        worst.map(|sample| Sample {
-            queue: longest,
-            ..sample
-        })
+        worst.map(|sample| Sample { queue: longest, ..sample })
     }
 
     fn ignores(&self, chance: u32) -> bool {
@@ -257,11 +235,8 @@ mod tests {
     use super::*;
     use poseidon_types::{HopPath, HopRecord, Wrap};
 
-    const PATH: Path = Path {
-        mtu: Bytes::new(1_000),
-        line_rate: BitRate::from_gbps(100),
-        base_rtt: Nanos::from_micros(13),
-    };
+    const PATH: Path =
+        Path { mtu: Bytes::new(1_000), line_rate: BitRate::from_gbps(100), base_rtt: Nanos::from_micros(13) };
 
     /// An ACK whose one hop has sent `sent` bytes and holds `queue` bytes at `us` microseconds.
     fn feed(hpcc: &mut Hpcc, us: u64, sent: u64, queue: u64, acked_seq: u64) {
@@ -271,17 +246,8 @@ mod tests {
             queue: Bytes::new(queue),
             rate: BitRate::from_gbps(100),
         };
-        let hops = HopPath {
-            records: &[hop],
-            wrap: Wrap::NEVER,
-        };
-        hpcc.on_ack(&Ack {
-            hops,
-            acked_seq,
-            next_seq: acked_seq + 10_000,
-            packets: 1,
-            ..Ack::EMPTY
-        });
+        let hops = HopPath { records: &[hop], wrap: Wrap::NEVER };
+        hpcc.on_ack(&Ack { hops, acked_seq, next_seq: acked_seq + 10_000, packets: 1, ..Ack::EMPTY });
     }
 
     #[test]
@@ -293,10 +259,7 @@ mod tests {
         feed(&mut hpcc, 13, 162_500, 162_500, 1);
         // u = 1 + 1 = 2, one whole T: W = Wc · 0.95/2 + W_AI.
         assert_eq!(hpcc.window, 162_500.0 * 0.475 + 81.25);
-        assert_eq!(
-            hpcc.reference, 162_500.0,
-            "the reference waits for the round trip"
-        );
+        assert_eq!(hpcc.reference, 162_500.0, "the reference waits for the round trip");
         feed(&mut hpcc, 26, 325_000, 162_500, 20_000);
         assert_eq!(hpcc.reference, hpcc.window);
     }
@@ -313,10 +276,7 @@ mod tests {
 
     #[test]
     fn five_additive_rounds_then_a_multiplicative_one_when_printed() {
-        let params = HpccParams {
-            max_stage: 5,
-            ..HpccParams::default()
-        };
+        let params = HpccParams { max_stage: 5, ..HpccParams::default() };
         let mut hpcc = Hpcc::new(&params, &PATH);
         (hpcc.window, hpcc.reference) = (50_000.0, 50_000.0);
         // Half of the link is used, no queue: U = 0.5.
@@ -335,27 +295,15 @@ mod tests {
     fn a_new_path_is_not_compared_with_the_old_one() {
         let mut hpcc = Hpcc::new(&HpccParams::default(), &PATH);
         feed(&mut hpcc, 0, 0, 0, 0);
-        let two = [HopRecord {
-            at: Nanos::from_micros(13),
-            ..HopRecord::default()
-        }; 2];
+        let two = [HopRecord { at: Nanos::from_micros(13), ..HopRecord::default() }; 2];
         let before = hpcc.window;
-        hpcc.on_ack(&Ack {
-            hops: HopPath {
-                records: &two,
-                wrap: Wrap::NEVER,
-            },
-            ..Ack::EMPTY
-        });
+        hpcc.on_ack(&Ack { hops: HopPath { records: &two, wrap: Wrap::NEVER }, ..Ack::EMPTY });
         assert_eq!(hpcc.window, before);
     }
 
     #[test]
     fn sampling_moves_the_reference_within_a_round_trip() {
-        let params = HpccParams {
-            sampling: 30,
-            ..HpccParams::default()
-        };
+        let params = HpccParams { sampling: 30, ..HpccParams::default() };
         let mut hpcc = Hpcc::new(&params, &PATH);
         feed(&mut hpcc, 0, 0, 162_500, 0);
         for i in 1..=30 {

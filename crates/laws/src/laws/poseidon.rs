@@ -224,10 +224,9 @@ impl Law for Poseidon {
         let (gain, gain_shift) = normalised(reach, params.target_range.get());
         let (gain, weight) = match params.update {
             Update::Distance | Update::Aimd => (gain, shift_div(reach, Q, largest)),
-            Update::Ratio => (
-                params.ratio_delay.get(),
-                shift_div(params.target_range.get() << DELAY_Q, Q, largest),
-            ),
+            Update::Ratio => {
+                (params.ratio_delay.get(), shift_div(params.target_range.get() << DELAY_Q, Q, largest))
+            }
         };
         let (floor, weight) = match params.target {
             Target::Fixed => (params.fixed_target, 0),
@@ -377,11 +376,7 @@ impl Poseidon {
     #[cold]
     #[inline(never)]
     fn sqrt_scale(&self) -> u64 {
-        let rtt = if self.target == Target::InvSqrtWindow {
-            self.base_rtt
-        } else {
-            self.rtt
-        };
+        let rtt = if self.target == Target::InvSqrtWindow { self.base_rtt } else { self.rtt };
         exp2(self.behind(rtt) / 2) - ONE.cast_unsigned()
     }
 

@@ -92,22 +92,15 @@ pub(super) struct PowerLaw {
 impl PowerLaw {
     /// One bandwidth-delay product at line rate, power at its equilibrium.
     pub(super) fn new(params: &PowerTcpParams, path: &Path) -> Self {
-        let horizon = ns(if params.network_rtt.is_zero() {
-            path.base_rtt
-        } else {
-            params.network_rtt
-        });
+        let horizon = ns(if params.network_rtt.is_zero() { path.base_rtt } else { params.network_rtt });
         let max_window = bytes_per_ns(path.line_rate) * horizon;
         let increase = if params.additive_increase.is_zero() {
             max_window / params.expected_flows
         } else {
             bytes_per_ns(params.additive_increase) * horizon
         };
-        let smallest = if params.min_rate.is_zero() {
-            bytes(path.mtu)
-        } else {
-            bytes_per_ns(params.min_rate) * horizon
-        };
+        let smallest =
+            if params.min_rate.is_zero() { bytes(path.mtu) } else { bytes_per_ns(params.min_rate) * horizon };
         Self {
             window: max_window,
             history: WindowHistory::new(max_window),
@@ -186,9 +179,7 @@ impl Law for PowerTcp {
                 self.law.update(self.law.power / self.target_power);
             }
         }
-        self.law
-            .history
-            .note(self.law.window, ack.acked_seq, ack.next_seq);
+        self.law.history.note(self.law.window, ack.acked_seq, ack.next_seq);
     }
 
     fn on_loss(&mut self, _: &Loss) {}
@@ -223,11 +214,8 @@ mod tests {
     use super::*;
     use poseidon_types::{Bytes, HopPath, HopRecord, Wrap};
 
-    const PATH: Path = Path {
-        mtu: Bytes::new(1_000),
-        line_rate: BitRate::from_gbps(25),
-        base_rtt: Nanos::from_micros(28),
-    };
+    const PATH: Path =
+        Path { mtu: Bytes::new(1_000), line_rate: BitRate::from_gbps(25), base_rtt: Nanos::from_micros(28) };
 
     fn feed(law: &mut PowerTcp, us: u64, sent: u64, queue: u64) {
         let hop = HopRecord {
@@ -236,16 +224,8 @@ mod tests {
             queue: Bytes::new(queue),
             rate: BitRate::from_gbps(25),
         };
-        let hops = HopPath {
-            records: &[hop],
-            wrap: Wrap::NEVER,
-        };
-        law.on_ack(&Ack {
-            hops,
-            acked_seq: us,
-            next_seq: us + 28,
-            ..Ack::EMPTY
-        });
+        let hops = HopPath { records: &[hop], wrap: Wrap::NEVER };
+        law.on_ack(&Ack { hops, acked_seq: us, next_seq: us + 28, ..Ack::EMPTY });
     }
 
     #[test]

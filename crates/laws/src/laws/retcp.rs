@@ -101,10 +101,7 @@ impl Law for Retcp {
     }
 
     fn decision(&self) -> Decision {
-        Decision {
-            window: to_window(self.reno.window),
-            pacing: Pacing::Off,
-        }
+        Decision { window: to_window(self.reno.window), pacing: Pacing::Off }
     }
 }
 
@@ -121,19 +118,11 @@ mod tests {
             base_rtt: Nanos::from_micros(24),
         };
         let mut law = Retcp::new(&RetcpParams::default(), &path);
-        let ack = |circuit_up| Ack {
-            circuit_up,
-            packets: 0,
-            ..Ack::EMPTY
-        };
+        let ack = |circuit_up| Ack { circuit_up, packets: 0, ..Ack::EMPTY };
         law.on_ack(&ack(true));
         assert_eq!(law.decision().window, Packets::whole(20));
         law.on_ack(&ack(true));
-        assert_eq!(
-            law.decision().window,
-            Packets::whole(20),
-            "only the change counts"
-        );
+        assert_eq!(law.decision().window, Packets::whole(20), "only the change counts");
         law.on_ack(&ack(false));
         assert_eq!(law.decision().window, Packets::whole(10));
     }

@@ -170,11 +170,7 @@ impl Scaling {
     fn new(range: Nanos, min_window: Packets, max_window: Packets) -> Self {
         let root = |w| 1.0 / libm::sqrt(packets(w));
         let a = ns(range) / (root(min_window) - root(max_window));
-        Self {
-            a,
-            b: -a * root(max_window),
-            range: ns(range),
-        }
+        Self { a, b: -a * root(max_window), range: ns(range) }
     }
 
     #[inline]
@@ -190,16 +186,8 @@ impl Law for Swift {
     type Params = SwiftParams;
 
     fn needs(params: &SwiftParams) -> Signals {
-        let hops = if params.per_hop.is_zero() {
-            Signals::NONE
-        } else {
-            Signals::HOP_COUNT
-        };
-        let endpoint = if params.endpoint_target.is_zero() {
-            Signals::NONE
-        } else {
-            Signals::ENDPOINT_DELAY
-        };
+        let hops = if params.per_hop.is_zero() { Signals::NONE } else { Signals::HOP_COUNT };
+        let endpoint = if params.endpoint_target.is_zero() { Signals::NONE } else { Signals::ENDPOINT_DELAY };
         Signals::RTT | hops | endpoint
     }
 
@@ -235,11 +223,7 @@ impl Law for Swift {
             tokens: VariableAi::default(),
             base_target: ns(params.base_target),
             per_hop: ns(params.per_hop),
-            scaling: Scaling::new(
-                params.scaling_range,
-                params.scaling_min_window,
-                params.scaling_max_window,
-            ),
+            scaling: Scaling::new(params.scaling_range, params.scaling_min_window, params.scaling_max_window),
             increase,
             beta: params.beta,
             strongest_cut: 1.0 - params.max_decrease,
@@ -274,8 +258,7 @@ impl Law for Swift {
         if self.uses_vai {
             self.tokens.observe(delay, congested);
             if round_ended {
-                self.tokens
-                    .end_round(target + self.vai_threshold, self.base_rtt, &self.vai);
+                self.tokens.end_round(target + self.vai_threshold, self.base_rtt, &self.vai);
             }
         }
         if ack.app_limited && !congested && !self.strict_paper {
@@ -308,15 +291,8 @@ impl Law for Swift {
 
     fn decision(&self) -> Decision {
         let window = self.window.min(self.endpoint.window);
-        let pacing = if window < 1.0 {
-            Pacing::Gap(to_nanos(ns(self.rtt) / window))
-        } else {
-            Pacing::Off
-        };
-        Decision {
-            window: to_window(window),
-            pacing,
-        }
+        let pacing = if window < 1.0 { Pacing::Gap(to_nanos(ns(self.rtt) / window)) } else { Pacing::Off };
+        Decision { window: to_window(window), pacing }
     }
 }
 
@@ -325,19 +301,11 @@ impl Swift {
     fn follow_window(&mut self, ack: &Ack<'_>, delay: f64, target: f64, round_ended: bool) {
         let due = self.samples.due(self.sampling);
         if delay < target {
-            let tokens = if self.uses_vai {
-                self.tokens.spend(round_ended, &self.vai)
-            } else {
-                1.0
-            };
+            let tokens = if self.uses_vai { self.tokens.spend(round_ended, &self.vai) } else { 1.0 };
             let grown = self.window + self.per_ack(ack.packets) * tokens;
             self.set(grown, ack.now);
         } else {
-            let may_cut = if self.sampling > 0 {
-                due
-            } else {
-                self.last_cut.since(ack.now) >= ack.rtt
-            };
+            let may_cut = if self.sampling > 0 { due } else { self.last_cut.since(ack.now) >= ack.rtt };
             if may_cut && !self.ignores(ack.chance) {
                 self.samples.moved();
                 self.set(self.window * self.factor(delay, target), ack.now);
@@ -351,24 +319,12 @@ impl Swift {
     fn follow_reference(&mut self, ack: &Ack<'_>, delay: f64, target: f64, round_ended: bool) {
         let due = self.samples.due(self.sampling);
         let decreases = delay >= target;
-        let moves = if decreases && self.sampling > 0 {
-            due
-        } else {
-            round_ended
-        };
+        let moves = if decreases && self.sampling > 0 { due } else { round_ended };
         if decreases && moves && self.ignores(ack.chance) {
             return;
         }
-        let tokens = if self.uses_vai {
-            self.tokens.spend(moves, &self.vai)
-        } else {
-            1.0
-        };
-        let kept = if decreases {
-            self.reference * self.factor(delay, target)
-        } else {
-            self.reference
-        };
+        let tokens = if self.uses_vai { self.tokens.spend(moves, &self.vai) } else { 1.0 };
+        let kept = if decreases { self.reference * self.factor(delay, target) } else { self.reference };
         self.set(kept + self.increase * tokens, ack.now);
         if moves {
             self.reference = self.window;
@@ -378,21 +334,13 @@ impl Swift {
 
     /// Growth for one ACK: `ai` per window of packets, or per packet below one.
     fn per_ack(&self, acked: u32) -> f64 {
-        let share = if self.window >= 1.0 {
-            self.increase / self.window
-        } else {
-            self.increase
-        };
+        let share = if self.window >= 1.0 { self.increase / self.window } else { self.increase };
         share * f64::from(acked)
     }
 
     /// max(1 - β·(delay - target)/delay, 1 - max_mdf).
     fn factor(&self, delay: f64, target: f64) -> f64 {
-        bounded(
-            1.0 - self.beta * (delay - target) / delay,
-            self.strongest_cut,
-            1.0,
-        )
+        bounded(1.0 - self.beta * (delay - target) / delay, self.strongest_cut, 1.0)
     }
 
     fn ignores(&self, chance: u32) -> bool {
@@ -421,12 +369,7 @@ impl Swift {
         end.delay = blend(end.delay, ns(ack.endpoint_delay), ENDPOINT_WEIGHT);
         let acked = f64::from(ack.packets);
         let window = if end.delay < end.target {
-            end.window
-                + if end.window >= 1.0 {
-                    acked / end.window
-                } else {
-                    acked
-                }
+            end.window + if end.window >= 1.0 { acked / end.window } else { acked }
         } else if end.last_cut.since(ack.now) >= ack.rtt {
             end.last_cut.close(ack.now);
             let factor = 1.0 - self.beta * (end.delay - end.target) / end.delay;
@@ -444,11 +387,8 @@ mod tests {
     use crate::params::Params;
     use poseidon_types::Bytes;
 
-    const PATH: Path = Path {
-        mtu: Bytes::new(4_096),
-        line_rate: BitRate::from_gbps(200),
-        base_rtt: Nanos::new(9_900),
-    };
+    const PATH: Path =
+        Path { mtu: Bytes::new(4_096), line_rate: BitRate::from_gbps(200), base_rtt: Nanos::new(9_900) };
 
     fn ack(now_us: u64, rtt_us: u64) -> Ack<'static> {
         Ack {
@@ -464,19 +404,11 @@ mod tests {
     fn flow_scaling_has_the_published_values() {
         // Range 100 us between windows 0.1 and 256: +30.2 us at one packet, +8.2 at 10, +1.2 at 100.
         let params = SwiftParams::default();
-        let scaling = Scaling::new(
-            params.scaling_range,
-            params.scaling_min_window,
-            params.scaling_max_window,
-        );
-        for (window, us) in [
-            (1.0, 30.2),
-            (10.0, 8.2),
-            (100.0, 1.2),
-            (256.0, 0.0),
-            (1_000.0, 0.0),
-            (0.01, 100.0),
-        ] {
+        let scaling =
+            Scaling::new(params.scaling_range, params.scaling_min_window, params.scaling_max_window);
+        for (window, us) in
+            [(1.0, 30.2), (10.0, 8.2), (100.0, 1.2), (256.0, 0.0), (1_000.0, 0.0), (0.01, 100.0)]
+        {
             let got = scaling.at(window) / 1_000.0;
             assert!((got - us).abs() < 0.06, "window {window}: {got}");
         }
@@ -526,32 +458,20 @@ mod tests {
         let once = swift.window;
         swift.on_ack(&late);
         assert_eq!(swift.window, once);
-        assert!(
-            once > 0.5 * start && once < 0.6 * start,
-            "half, and the increase always added: {once}"
-        );
+        assert!(once > 0.5 * start && once < 0.6 * start, "half, and the increase always added: {once}");
         late.acked_seq = 1_001;
         swift.on_ack(&late);
         swift.on_ack(&late);
-        assert!(
-            swift.window < 0.6 * once,
-            "the reference moved after a round trip"
-        );
+        assert!(swift.window < 0.6 * once, "the reference moved after a round trip");
     }
 
     #[test]
     fn the_endpoint_window_limits_when_hosts_are_slow() {
-        let params = SwiftParams {
-            endpoint_target: Nanos::from_micros(50),
-            ..SwiftParams::default()
-        };
+        let params = SwiftParams { endpoint_target: Nanos::from_micros(50), ..SwiftParams::default() };
         assert!(Swift::needs(&params).supplies(Signals::ENDPOINT_DELAY));
         let mut swift = Swift::new(&params, &PATH);
         for i in 0..40 {
-            let slow = Ack {
-                endpoint_delay: Nanos::from_millis(1),
-                ..ack(i * 100, 12)
-            };
+            let slow = Ack { endpoint_delay: Nanos::from_millis(1), ..ack(i * 100, 12) };
             swift.on_ack(&slow);
         }
         assert!(swift.decision().window < Packets::whole(1));

@@ -102,10 +102,7 @@ impl Law for ThetaPowerTcp {
 
     fn on_ack(&mut self, ack: &Ack<'_>) {
         // Alg. 2 line 17: the snapshot's round trip is the update's.
-        let round_ended = self
-            .law
-            .history
-            .note(self.law.window, ack.acked_seq, ack.next_seq);
+        let round_ended = self.law.history.note(self.law.window, ack.acked_seq, ack.next_seq);
         let Some((last_now, last_rtt)) = self.last else {
             self.last = Some((ack.now, ack.rtt));
             return;
@@ -135,11 +132,8 @@ mod tests {
     use super::*;
     use poseidon_types::Bytes;
 
-    const PATH: Path = Path {
-        mtu: Bytes::new(1_000),
-        line_rate: BitRate::from_gbps(25),
-        base_rtt: Nanos::from_micros(28),
-    };
+    const PATH: Path =
+        Path { mtu: Bytes::new(1_000), line_rate: BitRate::from_gbps(25), base_rtt: Nanos::from_micros(28) };
 
     fn ack(round: u64, rtt_us: u64) -> Ack<'static> {
         Ack {

@@ -157,10 +157,7 @@ impl Law for Timely {
     fn on_timeout(&mut self, _: Nanos) {}
 
     fn decision(&self) -> Decision {
-        Decision {
-            window: to_window(self.window),
-            pacing: Pacing::Rate(to_rate(self.rate)),
-        }
+        Decision { window: to_window(self.window), pacing: Pacing::Rate(to_rate(self.rate)) }
     }
 }
 
@@ -168,11 +165,7 @@ impl Timely {
     /// One additive increase; five at once after enough of them in a row.
     fn grown(&mut self) -> f64 {
         self.increases = self.increases.saturating_add(1);
-        let steps = if self.increases > self.hyper_after {
-            5.0
-        } else {
-            1.0
-        };
+        let steps = if self.increases > self.hyper_after { 5.0 } else { 1.0 };
         self.rate + steps * self.step
     }
 }
@@ -182,11 +175,8 @@ mod tests {
     use super::*;
     use poseidon_types::Bytes;
 
-    const PATH: Path = Path {
-        mtu: Bytes::new(1_000),
-        line_rate: BitRate::from_gbps(10),
-        base_rtt: Nanos::from_micros(20),
-    };
+    const PATH: Path =
+        Path { mtu: Bytes::new(1_000), line_rate: BitRate::from_gbps(10), base_rtt: Nanos::from_micros(20) };
 
     /// Feeds one RTT sample per round trip; the rate after each, Mbps.
     fn run(params: &TimelyParams, rtts_us: &[u64]) -> std::vec::Vec<u64> {
@@ -195,12 +185,7 @@ mod tests {
         let feed = |(round, rtt): (usize, &u64)| {
             let seq = round as u64 * 1_000;
             let rtt = Nanos::from_micros(*rtt);
-            law.on_ack(&Ack {
-                rtt,
-                acked_seq: seq,
-                next_seq: seq + 999,
-                ..Ack::EMPTY
-            });
+            law.on_ack(&Ack { rtt, acked_seq: seq, next_seq: seq + 999, ..Ack::EMPTY });
             match law.decision().pacing {
                 Pacing::Rate(rate) => (rate.get() + 500_000) / 1_000_000,
                 _ => 0,
@@ -212,10 +197,7 @@ mod tests {
     #[test]
     fn grows_below_low_and_faster_after_five() {
         let rates = run(&TimelyParams::default(), &[30; 9]);
-        assert_eq!(
-            rates,
-            [5_000, 5_010, 5_020, 5_030, 5_040, 5_050, 5_100, 5_150, 5_200]
-        );
+        assert_eq!(rates, [5_000, 5_010, 5_020, 5_030, 5_040, 5_050, 5_100, 5_150, 5_200]);
     }
 
     #[test]
@@ -227,18 +209,12 @@ mod tests {
     #[test]
     fn any_steady_queue_between_the_thresholds_lets_the_rate_grow() {
         // No unique fixed point: at 100 us and at 400 us the law does the same.
-        assert_eq!(
-            run(&TimelyParams::default(), &[100; 3]),
-            run(&TimelyParams::default(), &[400; 3])
-        );
+        assert_eq!(run(&TimelyParams::default(), &[100; 3]), run(&TimelyParams::default(), &[400; 3]));
     }
 
     #[test]
     fn the_patched_law_tells_a_long_queue_from_a_short_one() {
-        let patched = TimelyParams {
-            patched: true,
-            ..TimelyParams::default()
-        };
+        let patched = TimelyParams { patched: true, ..TimelyParams::default() };
         let (short, long) = (run(&patched, &[60; 50]), run(&patched, &[400; 50]));
         assert!(long[49] < short[49], "{} {}", long[49], short[49]);
     }

@@ -11,11 +11,7 @@ pub fn blend(old: f64, new: f64, weight: f64) -> f64 {
 #[inline]
 pub fn over_time(average: f64, sample: f64, elapsed: f64, horizon: f64) -> f64 {
     // Written with the comparison first, so that a horizon of zero or a NaN takes the sample.
-    if elapsed < horizon {
-        blend(average, sample, elapsed / horizon)
-    } else {
-        sample
-    }
+    if elapsed < horizon { blend(average, sample, elapsed / horizon) } else { sample }
 }
 
 #[cfg(test)]

@@ -84,19 +84,13 @@ pub const fn log2_slow(x: u64) -> i64 {
 }
 
 /// The low half of a number whose high half is zero.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the caller has checked that the high half is zero"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "the caller has checked that the high half is zero")]
 const fn low_64(x: u128) -> u64 {
     x as u64
 }
 
 /// A table entry: below 2^26.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "entries are at most 2 with 24 fractional bits"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "entries are at most 2 with 24 fractional bits")]
 const fn entry(x: u64) -> u32 {
     assert!(x <= 2 << Q, "a table entry is at most two");
     x as u32

@@ -7,11 +7,7 @@ use poseidon_types::{BitRate, Bytes, Nanos, Packets};
 /// `x` held between `low` and `high`; a NaN becomes `low`, so that nonsense shrinks a window instead of opening it.
 #[inline]
 pub fn bounded(x: f64, low: f64, high: f64) -> f64 {
-    if x > low {
-        if x < high { x } else { high }
-    } else {
-        low
-    }
+    if x > low { if x < high { x } else { high } } else { low }
 }
 
 /// An integer as a number; saturates at 2^63. Signed integers convert in one instruction, unsigned ones do not.
@@ -47,11 +43,7 @@ pub fn packets(window: Packets) -> f64 {
 /// A window in packets, rounded down, never zero and never above [`Packets::MAX_WINDOW`].
 #[inline]
 pub fn to_window(packets: f64) -> Packets {
-    let scaled = bounded(
-        packets * Packets::ONE.q24() as f64,
-        1.0,
-        Packets::MAX_WINDOW.q24() as f64,
-    );
+    let scaled = bounded(packets * Packets::ONE.q24() as f64, 1.0, Packets::MAX_WINDOW.q24() as f64);
     Packets::from_q24(whole(scaled))
 }
 
@@ -68,10 +60,7 @@ pub fn to_nanos(ns: f64) -> Nanos {
 }
 
 /// A non-negative number that has been bounded below 2^64, rounded down.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "rounding down is meant; the caller has bounded it"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "rounding down is meant; the caller has bounded it")]
 #[expect(clippy::cast_sign_loss, reason = "the caller has bounded it below by zero")]
 #[inline]
 fn whole(x: f64) -> u64 {

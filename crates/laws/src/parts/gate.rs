@@ -18,11 +18,7 @@ impl TimeGate {
     /// Time since the last cut; [`Nanos::MAX`] where there was none.
     #[inline]
     pub const fn since(self, now: Nanos) -> Nanos {
-        if self.last == u64::MAX {
-            Nanos::MAX
-        } else {
-            Nanos::new(now.get().wrapping_sub(self.last))
-        }
+        if self.last == u64::MAX { Nanos::MAX } else { Nanos::new(now.get().wrapping_sub(self.last)) }
     }
 
     /// The window was cut now.
@@ -45,10 +41,7 @@ impl SeqGate {
     #[inline]
     pub const fn passes(&mut self, acked_seq: u64, next_seq: u64) -> bool {
         if !self.started {
-            *self = Self {
-                end: next_seq,
-                started: true,
-            };
+            *self = Self { end: next_seq, started: true };
             return false;
         }
         let ended = is_after(acked_seq, self.end);

@@ -16,10 +16,7 @@ pub struct WindowHistory {
 impl WindowHistory {
     /// The first snapshot is the initial window.
     pub fn new(window: f64) -> Self {
-        Self {
-            snapshot: window,
-            round: SeqGate::default(),
-        }
+        Self { snapshot: window, round: SeqGate::default() }
     }
 
     /// The window about one round trip ago.

@@ -66,28 +66,16 @@ mod tests {
     #[test]
     fn only_hops_that_advanced_on_the_same_path_are_compared() {
         let mut last = LastHops::default();
-        let path = |records| HopPath {
-            records,
-            wrap: Wrap::NEVER,
-        };
+        let path = |records| HopPath { records, wrap: Wrap::NEVER };
         let first = [record(100, 1_000), record(100, 1_000)];
         assert_eq!(last.deltas(path(&first)).count(), 0, "nothing to compare with");
         last.keep(path(&first));
         let second = [record(150, 1_040), record(100, 1_000)];
         let deltas: Vec<_> = last.deltas(path(&second)).collect();
         assert_eq!(deltas.len(), 1, "the second hop's clock stood still");
-        assert_eq!(
-            (deltas[0].elapsed, deltas[0].sent, deltas[0].rate),
-            (50.0, 40.0, 1.0)
-        );
+        assert_eq!((deltas[0].elapsed, deltas[0].sent, deltas[0].rate), (50.0, 40.0, 1.0));
         assert_eq!(last.deltas(path(&second[..1])).count(), 0, "another path");
-        let faster = [
-            HopRecord {
-                rate: BitRate::from_gbps(25),
-                ..second[0]
-            },
-            second[1],
-        ];
+        let faster = [HopRecord { rate: BitRate::from_gbps(25), ..second[0] }, second[1]];
         assert_eq!(last.deltas(path(&faster)).count(), 0, "another port");
     }
 }

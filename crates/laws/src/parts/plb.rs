@@ -78,11 +78,7 @@ impl Plb {
         if self.round.passes(ack.acked_seq, ack.next_seq) {
             let needed = params.congested_share.of_floor(u64::from(self.acks) << 8);
             let is_congested = (u64::from(self.congested) << 8) >= needed.max(1);
-            self.rounds = if is_congested {
-                self.rounds.saturating_add(1)
-            } else {
-                0
-            };
+            self.rounds = if is_congested { self.rounds.saturating_add(1) } else { 0 };
             (self.acks, self.congested) = (0, 0);
         }
         let enough = self.rounds >= params.busy_rounds || (ack.idle && self.rounds >= params.idle_rounds);
@@ -133,28 +129,15 @@ mod tests {
         assert_eq!(run(&PlbParams::LINUX, 26, 6, false), [12, 24]);
         assert_eq!(run(&PlbParams::LINUX, 7, 6, true), [3, 6]);
         assert_eq!(run(&PlbParams::FALCON, 11, 6, false), [5, 10]);
-        assert_eq!(
-            run(&PlbParams::LINUX, 100, 4, true),
-            [],
-            "below half a round is not congested"
-        );
+        assert_eq!(run(&PlbParams::LINUX, 100, 4, true), [], "below half a round is not congested");
     }
 
     #[test]
     fn a_timeout_changes_the_path_and_silences() {
-        let mut plb = Plb {
-            rounds: 11,
-            ..Plb::default()
-        };
+        let mut plb = Plb { rounds: 11, ..Plb::default() };
         assert!(plb.on_timeout(Nanos::ZERO, u32::MAX, &PlbParams::LINUX));
         assert!(plb.silent_until > Nanos::from_millis(119_999));
-        let late = PlbAck {
-            now: Nanos::new(1),
-            acked_seq: 1,
-            next_seq: 1,
-            congested: true,
-            idle: true,
-        };
+        let late = PlbAck { now: Nanos::new(1), acked_seq: 1, next_seq: 1, congested: true, idle: true };
         plb.rounds = 200;
         assert!(!plb.on_ack(&late, &PlbParams::LINUX), "silent");
     }

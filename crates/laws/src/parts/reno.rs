@@ -14,10 +14,7 @@ pub struct Reno {
 impl Reno {
     /// A flow in slow start.
     pub const fn new(initial: f64) -> Self {
-        Self {
-            window: initial,
-            threshold: f64::INFINITY,
-        }
+        Self { window: initial, threshold: f64::INFINITY }
     }
 
     /// Whether the window is still doubling per round trip.
@@ -33,11 +30,7 @@ impl Reno {
             return acked;
         }
         let grown = self.window + acked;
-        self.window = if grown < self.threshold {
-            grown
-        } else {
-            self.threshold
-        };
+        self.window = if grown < self.threshold { grown } else { self.threshold };
         grown - self.window
     }
 
@@ -77,10 +70,7 @@ mod tests {
 
     #[test]
     fn doubles_until_the_threshold_and_then_adds_one_per_round() {
-        let mut reno = Reno {
-            window: 10.0,
-            threshold: 20.0,
-        };
+        let mut reno = Reno { window: 10.0, threshold: 20.0 };
         reno.grow(10.0);
         assert_eq!(reno.window, 20.0);
         // One round of 20 ACKs of one packet each.

@@ -50,11 +50,7 @@ impl VariableAi {
             self.bank = (self.bank + earned).min(params.bank_cap);
             self.dampener += self.worst / threshold;
         } else if self.bank == 0.0 {
-            self.dampener = if self.congested {
-                (self.dampener - 1.0).max(0.0)
-            } else {
-                0.0
-            };
+            self.dampener = if self.congested { (self.dampener - 1.0).max(0.0) } else { 0.0 };
         }
         self.worst = 0.0;
         self.congested = false;
@@ -76,12 +72,8 @@ mod tests {
     use super::*;
 
     /// HPCC's constants in section V-A: 1 KB of queue per token, threshold 50 KB.
-    const HPCC: VariableAiParams = VariableAiParams {
-        per_token: 1_000.0,
-        bank_cap: 1_000.0,
-        spend_cap: 100.0,
-        dampener_constant: 8.0,
-    };
+    const HPCC: VariableAiParams =
+        VariableAiParams { per_token: 1_000.0, bank_cap: 1_000.0, spend_cap: 100.0, dampener_constant: 8.0 };
 
     #[test]
     fn a_long_queue_earns_tokens_and_they_are_spent_a_hundred_at_a_time() {
