@@ -1,0 +1,100 @@
+#![no_main]
+//! Every law as a list of operations: the first byte chooses the law and its preset, the rest is what happens to it.
+use libfuzzer_sys::arbitrary::{Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+use poseidon_laws::params::Params;
+use poseidon_laws::{Ack, Law, Loss, Path};
+use poseidon_testkit::operations::{Operation, apply, assert_sound};
+use poseidon_types::{BitRate, Bytes, HopRecord, HopStack, Nanos, Wrap};
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Unstructured::new(data);
+    let (Ok(law), Ok(preset), Ok(path)) =
+        (input.arbitrary::<u8>(), input.arbitrary::<u8>(), path(&mut input))
+    else {
+        return;
+    };
+    let mut operations = Vec::new();
+    while let Ok(operation) = operation(&mut input) {
+        operations.push(operation);
+        if input.is_empty() || operations.len() > 256 {
+            break;
+        }
+    }
+    let mut at = 0;
+    macro_rules! choose {
+        ($name:ident, $law:ty) => {
+            if law == at {
+                run::<$law>(preset, &path, &operations);
+            }
+            at += 1;
+        };
+    }
+    poseidon_laws::for_each_law!(choose);
+    let _ = at;
+});
+
+/// Sound after every operation, and the same twice.
+fn run<L: Law>(preset: u8, path: &Path, operations: &[Operation]) {
+    let mut params = L::Params::default();
+    if let Some(preset) = L::Params::PRESETS.get(usize::from(preset)) {
+        (preset.apply)(&mut params);
+    }
+    let mut law = L::new(&params, path);
+    let mut again = law.clone();
+    for operation in operations {
+        apply(&mut law, operation);
+        assert_sound(&law);
+        apply(&mut again, operation);
+    }
+    assert!(law == again, "a replay ends elsewhere: {law:?} {again:?}");
+}
+
+fn path(input: &mut Unstructured<'_>) -> Result<Path> {
+    Ok(Path {
+        mtu: Bytes::new(input.int_in_range(1..=65_535)?),
+        line_rate: BitRate::from_bps(input.int_in_range(1..=1_000_000_000_000)?),
+        base_rtt: Nanos::new(input.int_in_range(1..=u64::from(u32::MAX))?),
+    })
+}
+
+fn operation(input: &mut Unstructured<'_>) -> Result<Operation> {
+    let now = Nanos::new(input.arbitrary()?);
+    Ok(match input.arbitrary::<u8>()? {
+        0 => Operation::Loss(Loss { now, in_flight: Bytes::new(input.arbitrary()?) }),
+        1 => Operation::Timeout(now),
+        flags => {
+            let delay = |input: &mut Unstructured<'_>, known: bool| -> Result<Option<Nanos>> {
+                Ok(if known { Some(Nanos::new(input.arbitrary()?)) } else { None })
+            };
+            let ack = Ack {
+                now,
+                rtt: Nanos::new(input.arbitrary()?),
+                packets: input.arbitrary()?,
+                bytes: Bytes::new(input.arbitrary()?),
+                marked: Bytes::new(if flags & 4 != 0 { input.arbitrary()? } else { 0 }),
+                acked_seq: input.arbitrary()?,
+                next_seq: input.arbitrary()?,
+                max_hop_delay: delay(input, flags & 8 != 0)?,
+                reverse_max_hop_delay: delay(input, flags & 16 != 0)?,
+                circuit_up: flags & 32 != 0,
+                app_limited: flags & 64 != 0,
+                hop_count: flags >> 4,
+                endpoint_delay: Nanos::new(if flags & 2 != 0 { input.arbitrary()? } else { 0 }),
+                chance: input.arbitrary()?,
+                ..Ack::EMPTY
+            };
+            let mut stack = HopStack::EMPTY;
+            for _ in 0..input.int_in_range(0..=9u8)? {
+                stack.push(HopRecord {
+                    at: Nanos::new(input.arbitrary()?),
+                    sent: Bytes::new(input.arbitrary()?),
+                    queue: Bytes::new(input.arbitrary()?),
+                    rate: BitRate::from_bps(input.arbitrary()?),
+                });
+            }
+            let wrap = Wrap { at: Nanos::new(input.arbitrary()?), sent: Bytes::new(input.arbitrary()?) };
+            Operation::Ack(Box::new((ack, stack, wrap)))
+        }
+    })
+}
