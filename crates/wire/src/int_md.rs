@@ -235,9 +235,12 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         layout.remaining_hops -= 1;
         let buffer = self.buffer.as_mut();
         let header = store(buffer, 0, &layout);
-        // In range: `used + size` fits the buffer.
-        buffer.copy_within(FIXED_BYTES..used, FIXED_BYTES + size);
-        let top = buffer.get_mut(FIXED_BYTES..FIXED_BYTES + size).unwrap_or(&mut []);
+        // In range: `used + size` fits the buffer. Said in a way that the compiler can follow to the last check.
+        let stack = buffer.get_mut(FIXED_BYTES..used + size).unwrap_or(&mut []);
+        if let Some(old) = stack.len().checked_sub(size) {
+            stack.copy_within(..old, size);
+        }
+        let top = stack.get_mut(..size).unwrap_or(&mut []);
         hop.emit(top, asked);
         Transit::Pushed { bytes: size, delta: header.and(Delta::replace(&[], top)) }
     }
