@@ -83,6 +83,16 @@ fn preset<L: Law>(name: &str) -> (L, Vec<Ack<'static>>) {
     (L::new(&params, &PATH), acks())
 }
 
+/// The same with one delay for all and round trips shorter than the gap between ACKs, so that no gate saves work: the
+/// longest ways through a law.
+fn always<L: Law>(delay: Nanos) -> (L, Vec<Ack<'static>>) {
+    let (law, mut acks) = ready();
+    for ack in &mut acks {
+        (ack.max_hop_delay, ack.rtt) = (Some(delay), Nanos::new(1_000));
+    }
+    (law, acks)
+}
+
 #[inline(always)]
 fn feed<L: Law>((mut law, acks): (L, Vec<Ack<'static>>)) -> L {
     for ack in &acks {
@@ -123,6 +133,8 @@ rows!(
     Callgrind::default().hard_limits([(EventKind::Ir, 120_000)])
 ))]
 #[bench::thousand_acks(ready::<laws::Poseidon>())]
+#[bench::all_grow(always::<laws::Poseidon>(Nanos::new(100)))]
+#[bench::all_cut(always::<laws::Poseidon>(Nanos::new(45_000)))]
 fn poseidon(input: (laws::Poseidon, Vec<Ack<'static>>)) -> laws::Poseidon {
     feed(input)
 }

@@ -44,7 +44,7 @@
 use crate::event::{Ack, Loss};
 use crate::law::{Decision, Law, Pacing, Path};
 use crate::params::{choice, params};
-use crate::parts::fixed_math::{ONE, Q, exp2, log2, log2_slow};
+use crate::parts::fixed_math::{ONE, Q, exp2, exp2_parts, log2, log2_slow};
 use crate::parts::gate::TimeGate;
 use poseidon_types::{BitRate, Fraction, Nanos, Packets, Signals};
 
@@ -129,6 +129,8 @@ params! {
         step: "above 0 and below 2 (Eq. 2)", |p| p.step > Fraction::ZERO && p.step.q32() < 2 << 32;
         target_range: "between 2 us and 1 s",
             |p| (2_000..=1_000_000_000).contains(&p.target_range.get());
+        target_range: "at most 10 ms with the ratio update",
+            |p| p.update != Update::Ratio || p.target_range <= Nanos::from_millis(10);
         target_floor: "between 1 ns and 1 s", |p| (1..=1_000_000_000).contains(&p.target_floor.get());
         fixed_target: "between 1 ns and 1 s", |p| (1..=1_000_000_000).contains(&p.fixed_target.get());
         ratio_delay: "at most 1 s", |p| p.ratio_delay.get() <= 1_000_000_000;
@@ -152,8 +154,6 @@ params! {
 
 /// Fractional bits of a target inside the `ratio` update: 1/256 ns, so that rounding a target costs nothing.
 const DELAY_Q: u32 = 8;
-/// Packets that one ACK may count for in a growth step; bounds the product below.
-const MOST_ACKED: u32 = 1 << 16;
 /// Fractional bits of the bounds of a step: 2^-12 in log2 is 8.5e-5 of the bound, and exact for powers of two.
 const BOUND_Q: u32 = 12;
 
@@ -193,6 +193,8 @@ pub struct Poseidon {
     update: Update,
     signal: Signal,
     strict_paper: bool,
+    /// Whether target, update or signal is another than the paper's.
+    is_variant: bool,
 }
 
 impl Law for Poseidon {
@@ -253,6 +255,8 @@ impl Law for Poseidon {
             update: params.update,
             signal: params.signal,
             strict_paper: params.strict_paper,
+            is_variant: (params.target, params.update, params.signal)
+                != (Target::Log, Update::Distance, Signal::MaxHopDelay),
         }
     }
 
@@ -261,28 +265,11 @@ impl Law for Poseidon {
     fn on_ack(&mut self, ack: &Ack<'_>) {
         self.rtt = low_32(ack.rtt.get());
         self.timeouts = 0;
-        let Some(delay) = self.signal_delay(ack) else {
-            return;
-        };
-        let step = match self.update {
-            Update::Distance | Update::Aimd => self.log_step(delay),
-            Update::Ratio => self.log_ratio(delay),
-        };
-        if step >= 0 {
-            // Line 5: window · (1 + (U - 1)/window · acked).
-            if ack.app_limited && !self.strict_paper {
-                return;
-            }
-            let growth = match self.update {
-                // Swift's increase: one packet per window, or per acknowledged packet below one.
-                Update::Aimd => (1 << (2 * Q)) / self.window.max(1 << Q),
-                _ => exp2(step.min(self.max_step())) - ONE.cast_unsigned(),
-            };
-            let grown = self.window + growth * u64::from(ack.packets.min(MOST_ACKED));
-            self.window = grown.min(u64::from(self.max_window) << Packets::FRACTION_BITS);
-        } else if self.last_cut.since(ack.now).get() > u64::from(self.rtt) {
-            // Line 7: at most once per round trip.
-            self.cut(step.max(self.min_step()), ack.now);
+        if self.is_variant {
+            self.on_ack_of_variant(ack);
+        } else if let Some(delay) = ack.max_hop_delay {
+            let step = self.log_step(self.behind(self.rtt).cast_unsigned(), low_32(delay.get()));
+            self.follow(step, ack);
         }
     }
 
@@ -296,7 +283,7 @@ impl Law for Poseidon {
     fn on_timeout(&mut self, now: Nanos) {
         self.timeouts = self.timeouts.saturating_add(1);
         if self.timeouts >= self.reset_after {
-            self.cut(-24 * ONE, now);
+            self.shrink_to(0, now);
         } else {
             self.strongest_cut(now);
         }
@@ -329,40 +316,69 @@ impl Poseidon {
         Nanos::new(above + u64::from(self.floor))
     }
 
-    /// The delay that is held against the target, ns. `None` where nothing is known.
+    /// Moves the window by log2 U: up with each ACK, down at most once per round trip.
     #[inline]
-    fn signal_delay(&self, ack: &Ack<'_>) -> Option<u32> {
-        let delay = match self.signal {
-            Signal::MaxHopDelay => ack.max_hop_delay?,
-            Signal::Rtt | Signal::Brownfield => self.other_delay(ack),
-        };
-        Some(low_32(delay.get()))
+    fn follow(&mut self, step: i64, ack: &Ack<'_>) {
+        if step >= 0 {
+            // Line 5: window · (1 + (U - 1)/window · acked). At most 16 with 24 fractional bits: shifts by four at most.
+            let (mantissa, whole) = exp2_parts(step.min(self.max_step()));
+            self.grow((mantissa << whole) - ONE.cast_unsigned(), ack);
+        } else if self.last_cut.since(ack.now).get() > u64::from(self.rtt) {
+            // Line 7.
+            self.cut(step.max(self.min_step()), ack.now);
+        }
     }
 
-    /// The delay of the signals that use the whole RTT. Kept out of the way of the paper's own path, as all variants are:
-    /// inlined, they cost it a dozen instructions.
+    /// Adds `growth` (24 fractional bits, below 2^28) per acknowledged packet; Alg. 1, line 18.
+    #[inline]
+    fn grow(&mut self, growth: u64, ack: &Ack<'_>) {
+        if !ack.app_limited || self.strict_paper {
+            let grown = self.window + growth * u64::from(ack.packets);
+            self.window = grown.min(u64::from(self.max_window) << Packets::FRACTION_BITS);
+        }
+    }
+
+    /// The same with another target, update or signal. Kept out of the way of the paper's own path: inlined, the variants
+    /// cost it a dozen instructions.
     #[cold]
     #[inline(never)]
-    fn other_delay(&self, ack: &Ack<'_>) -> Nanos {
+    fn on_ack_of_variant(&mut self, ack: &Ack<'_>) {
+        let Some(delay) = self.signal_delay(ack) else { return };
+        let step = match self.update {
+            Update::Distance | Update::Aimd => self.log_step(self.scale(), delay),
+            Update::Ratio => self.log_ratio(delay),
+        };
+        if self.update == Update::Aimd && step >= 0 {
+            // Swift's increase: one packet per window, or per acknowledged packet below one.
+            self.grow((1 << (2 * Q)) / self.window.max(1 << Q), ack);
+        } else {
+            self.follow(step, ack);
+        }
+    }
+
+    /// The delay that is held against the target, ns. `None` where nothing is known.
+    fn signal_delay(&self, ack: &Ack<'_>) -> Option<u32> {
         let queueing = ack.rtt - Nanos::new(u64::from(self.base_rtt));
-        match self.signal {
-            Signal::Rtt | Signal::MaxHopDelay => queueing,
+        let delay = match self.signal {
+            Signal::MaxHopDelay => ack.max_hop_delay?,
+            Signal::Rtt => queueing,
             Signal::Brownfield => {
                 // Section 4.1: what the RTT holds beyond propagation and the two worst hops was not reported.
                 let forward = ack.max_hop_delay.unwrap_or(Nanos::ZERO);
                 let reverse = ack.reverse_max_hop_delay.unwrap_or(Nanos::ZERO);
                 forward.max(queueing - forward - reverse)
             }
-        }
+        };
+        Some(low_32(delay.get()))
     }
 
     /// How far the target is above its floor, in units of its shape: log2(max/rate) for Eq. 3, 2^(that/2) - 1 for
     /// Eq. 18. 24 fractional bits.
-    #[inline]
     fn scale(&self) -> u64 {
         match self.target {
             Target::Log | Target::Fixed => self.behind(self.rtt).cast_unsigned(),
-            Target::InvSqrtRate | Target::InvSqrtWindow => self.sqrt_scale(),
+            Target::InvSqrtRate => exp2(self.behind(self.rtt) / 2) - ONE.cast_unsigned(),
+            Target::InvSqrtWindow => exp2(self.behind(self.base_rtt) / 2) - ONE.cast_unsigned(),
         }
     }
 
@@ -373,26 +389,17 @@ impl Poseidon {
         behind.clamp(0, i64::from(self.span))
     }
 
-    #[cold]
-    #[inline(never)]
-    fn sqrt_scale(&self) -> u64 {
-        let rtt = if self.target == Target::InvSqrtWindow { self.base_rtt } else { self.rtt };
-        exp2(self.behind(rtt) / 2) - ONE.cast_unsigned()
-    }
-
     /// log2 U(T(rate), delay), Eq. 3 and 4 in one line, unbounded; at least zero when the delay is at most the target.
     /// 24 fractional bits.
     #[inline]
-    fn log_step(&self, delay: u32) -> i64 {
+    fn log_step(&self, scale: u64, delay: u32) -> i64 {
         // `scale` times `weight` is at most m·A, below 2^7, with 48 fractional bits.
-        let rate_part = (self.scale() * u64::from(self.weight)) >> Q;
+        let rate_part = (scale * u64::from(self.weight)) >> Q;
         let delay_part = (i64::from(self.floor) - i64::from(delay)) * i64::from(self.gain);
         rate_part.cast_signed() + (delay_part >> self.gain_shift)
     }
 
     /// log2 of Eq. 13, (T + m)/(delay + m), for the ablation: by difference of logs instead of a quotient.
-    #[cold]
-    #[inline(never)]
     fn log_ratio(&self, delay: u32) -> i64 {
         let damping = u64::from(self.gain) << DELAY_Q;
         let target = self.target_q8() + (u64::from(self.floor) << DELAY_Q);
@@ -423,11 +430,18 @@ impl Poseidon {
         }
     }
 
-    /// Multiplies the window by 2^`step`, a step below zero; Alg. 1, lines 18-20.
+    /// Multiplies the window by 2^`step`, a step below zero.
     #[inline]
     fn cut(&mut self, step: i64, now: Nanos) {
-        // A window of 2^15 packets with 24 fractional bits times a factor below one with as many fits 64 bits.
-        let window = ((self.window * exp2(step)) >> Q).max(u64::from(self.min_window));
+        // 2^15 packets with 24 fractional bits times a number below two with as many fits 64 bits.
+        let (mantissa, whole) = exp2_parts(step);
+        self.shrink_to((self.window * mantissa) >> ((i64::from(Q) - whole) & 63), now);
+    }
+
+    /// Alg. 1, lines 18-20.
+    #[inline]
+    fn shrink_to(&mut self, window: u64, now: Nanos) {
+        let window = window.max(u64::from(self.min_window));
         if window < self.window {
             self.last_cut.close(now);
         }

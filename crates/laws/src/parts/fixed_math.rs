@@ -47,17 +47,23 @@ pub fn log2(x: u64) -> i64 {
     (i64::from(63 - zeros) << Q) + fraction.cast_signed()
 }
 
-/// `2^x` with 24 fractional bits, for `x` with 24 fractional bits between -24 and 38. Beyond, the answer is wrong but there is
-/// one: a caller bounds its argument first, and a law's bounds are much closer.
+/// `2^x` as a number between one and two with 24 fractional bits, and the whole power of two it is multiplied by.
 #[inline]
-pub fn exp2(x: i64) -> u64 {
+pub fn exp2_parts(x: i64) -> (u64, i64) {
     let fraction = (x & (ONE - 1)).cast_unsigned();
     let index = (fraction >> (Q - INDEX_BITS)) as usize & (POINTS - 2);
     let rest = fraction & ((1 << (Q - INDEX_BITS)) - 1);
     let (left, right) = (u64::from(EXP2_TABLE[index]), u64::from(EXP2_TABLE[index + 1]));
-    let mantissa = left + (((right - left) * rest) >> (Q - INDEX_BITS));
+    (left + (((right - left) * rest) >> (Q - INDEX_BITS)), x >> Q)
+}
+
+/// `2^x` with 24 fractional bits, for `x` with 24 fractional bits between -24 and 38. Beyond, the answer is wrong but there is
+/// one: a caller bounds its argument first, and a law's bounds are much closer.
+#[inline]
+pub fn exp2(x: i64) -> u64 {
+    let (mantissa, whole) = exp2_parts(x);
     // From the top of the word down, so that one shift serves both signs of the exponent.
-    (mantissa << 38) >> ((38 - (x >> Q)) & 63)
+    (mantissa << 38) >> ((38 - whole) & 63)
 }
 
 /// log2 of `x` with 24 fractional bits, each bit exact: one squaring per bit, for constants and tables.
