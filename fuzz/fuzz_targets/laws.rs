@@ -1,16 +1,16 @@
 #![no_main]
-//! Every law as a list of operations: the first byte chooses the law and its preset, the rest is what happens to it.
+//! Every law as a list of operations: the first bytes choose the law, its parameters and its path, the rest is what happens
+//! to it.
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use poseidon_laws::params::Params;
-use poseidon_laws::{Ack, Law, Loss, Path};
-use poseidon_testkit::operations::{Operation, apply, assert_sound};
+use poseidon_laws::{Ack, LAWS, Law, Loss, Path};
+use poseidon_testkit::operations::{Operation, apply, assert_sound, random_params};
 use poseidon_types::{BitRate, Bytes, HopRecord, HopStack, Nanos, Wrap};
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Unstructured::new(data);
-    let (Ok(law), Ok(preset), Ok(path)) =
-        (input.arbitrary::<u8>(), input.arbitrary::<u8>(), path(&mut input))
+    let (Ok(law), Ok(choices), Ok(path)) =
+        (input.choose_index(LAWS.len()), input.arbitrary(), path(&mut input))
     else {
         return;
     };
@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
     macro_rules! choose {
         ($name:ident, $law:ty) => {
             if law == at {
-                run::<$law>(preset, &path, &operations);
+                run::<$law>(choices, &path, &operations);
             }
             at += 1;
         };
@@ -35,11 +35,9 @@ fuzz_target!(|data: &[u8]| {
 });
 
 /// Sound after every operation, and the same twice.
-fn run<L: Law>(preset: u8, path: &Path, operations: &[Operation]) {
-    let mut params = L::Params::default();
-    if let Some(preset) = L::Params::PRESETS.get(usize::from(preset)) {
-        (preset.apply)(&mut params);
-    }
+fn run<L: Law>(choices: [u8; 16], path: &Path, operations: &[Operation]) {
+    let mut choices = choices.iter().cycle();
+    let params = random_params::<L::Params>(|below| usize::from(*choices.next().expect("a cycle")) % below);
     let mut law = L::new(&params, path);
     let mut again = law.clone();
     for operation in operations {
@@ -61,7 +59,7 @@ fn path(input: &mut Unstructured<'_>) -> Result<Path> {
 fn operation(input: &mut Unstructured<'_>) -> Result<Operation> {
     let now = Nanos::new(input.arbitrary()?);
     Ok(match input.arbitrary::<u8>()? {
-        0 => Operation::Loss(Loss { now, in_flight: Bytes::new(input.arbitrary()?) }),
+        0 => Operation::Loss(Loss { now }),
         1 => Operation::Timeout(now),
         flags => {
             let delay = |input: &mut Unstructured<'_>, known: bool| -> Result<Option<Nanos>> {

@@ -63,7 +63,7 @@ fn drive(law: &mut AnyLaw, numbers: &[u64; 16], hops: &[HopRecord; 8]) {
         hop_count: 5,
     };
     law.on_ack(&ack);
-    law.on_loss(&Loss { now: ack.now, in_flight: ack.bytes });
+    law.on_loss(&Loss { now: ack.now });
     law.on_timeout(ack.now);
 }
 

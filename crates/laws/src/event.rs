@@ -18,7 +18,7 @@ pub struct Ack<'a> {
     pub marked: Bytes,
     /// Everything before this byte has been acknowledged.
     pub acked_seq: u64,
-    /// The next new byte the host will send: an ACK beyond the value noted one event ago is a round trip later.
+    /// The next new byte the host will send: an ACK beyond the value noted when a round trip began ends it.
     pub next_seq: u64,
     /// The largest queueing delay of any hop on the data path; `None` where no hop measured.
     pub max_hop_delay: Option<Nanos>,
@@ -64,6 +64,4 @@ impl Ack<'_> {
 pub struct Loss {
     /// When it was found.
     pub now: Nanos,
-    /// Bytes in flight just before.
-    pub in_flight: Bytes,
 }

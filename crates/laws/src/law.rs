@@ -67,11 +67,6 @@ impl Path {
             _ => Ok(()),
         }
     }
-
-    /// Bytes that fill the unloaded path at line rate.
-    pub fn bdp(&self) -> Bytes {
-        self.line_rate.bytes_in_floor(self.base_rtt)
-    }
 }
 
 /// Why a path is refused.

@@ -68,22 +68,7 @@ poseidon_laws::for_each_law!(conformance);
 #[test]
 fn the_table_names_each_law_once() {
     let mut names: Vec<_> = LAWS.iter().map(|law| law.name).collect();
-    assert_eq!(
-        names,
-        [
-            "poseidon",
-            "swift",
-            "hpcc",
-            "powertcp",
-            "theta-powertcp",
-            "timely",
-            "dcqcn",
-            "dctcp",
-            "cubic",
-            "retcp",
-            "fixed"
-        ]
-    );
+    assert_eq!(names.first(), Some(&"poseidon"));
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), LAWS.len());

@@ -62,7 +62,7 @@ fn alg_1_lines_21_to_23_pace_below_one_packet() {
 #[test]
 fn alg_2_cuts_on_loss_and_resets_after_three_timeouts() {
     let mut law = law(&PoseidonParams::default());
-    let loss = |us| Loss { now: Nanos::from_micros(us), in_flight: Bytes::ZERO };
+    let loss = |us| Loss { now: Nanos::from_micros(us) };
     law.on_loss(&loss(100));
     assert_eq!(window(&law), 16.0);
     law.on_loss(&loss(105));
@@ -103,31 +103,42 @@ fn a_flow_that_does_not_use_its_window_does_not_grow_it() {
     assert!(window(&strict) > 32.0);
 }
 
+/// T at 32 packets and an RTT of 100 us is 14.8 us; every delay below is near enough that U is within its bounds, so
+/// that a wrong term shows.
 #[test]
 fn section_4_1_brownfield_takes_the_larger_of_reported_and_unreported() {
     let params = PoseidonParams { signal: Signal::Brownfield, ..PoseidonParams::default() };
     assert_eq!(Poseidon::needs(&params), Signals::RTT);
-    // RTT 100 us = 9.9 base + 10 forward + 5 reverse + 75.1 that no hop reported.
-    let mut with_rest = law(&params);
-    let reported = Ack { reverse_max_hop_delay: Some(Nanos::from_micros(5)), ..ack(1, 100, 10) };
-    with_rest.on_ack(&reported);
-    let mut plain = law(&PoseidonParams::default());
-    plain.on_ack(&Ack { max_hop_delay: Some(Nanos::new(75_100)), ..ack(1, 100, 0) });
-    assert_eq!(window(&with_rest), window(&plain));
-    // All of it reported: the forward hop decides, as without brownfield.
-    let mut covered = law(&params);
-    covered.on_ack(&Ack { reverse_max_hop_delay: Some(Nanos::from_micros(81)), ..ack(1, 100, 10) });
-    let mut forward = law(&PoseidonParams::default());
-    forward.on_ack(&ack(1, 100, 10));
-    assert_eq!(window(&covered), window(&forward));
+    let after = |params: &PoseidonParams, forward: Option<u64>, reverse_us: u64| {
+        let mut law = law(params);
+        law.on_ack(&Ack {
+            max_hop_delay: forward.map(Nanos::new),
+            reverse_max_hop_delay: Some(Nanos::from_micros(reverse_us)),
+            ..ack(1, 100, 0)
+        });
+        window(&law)
+    };
+    let plain = PoseidonParams::default();
+    // 100 us = 9.9 base + 10 forward + 60 reverse + 20.1 that no hop reported: the rest decides.
+    assert_eq!(after(&params, Some(10_000), 60), after(&plain, Some(20_100), 0));
+    // 100 us = 9.9 base + 18 forward + 60 reverse + 12.1: the forward hop decides.
+    assert_eq!(after(&params, Some(18_000), 60), after(&plain, Some(18_000), 0));
+    // Nobody reported forward: 100 us = 9.9 base + 72 reverse + 18.1.
+    assert_eq!(after(&params, None, 72), after(&plain, Some(18_100), 0));
+    assert!(after(&plain, Some(20_100), 0) < after(&plain, Some(18_000), 0), "the cases differ");
 }
 
 #[test]
 fn the_rtt_ablation_reacts_to_all_queueing() {
-    let params = PoseidonParams { signal: Signal::Rtt, ..PoseidonParams::default() };
-    let mut by_rtt = law(&params);
-    by_rtt.on_ack(&ack(1, 100, 0));
-    assert_eq!(window(&by_rtt), 16.0, "90.1 us of queueing, none of it at one hop");
+    let by_rtt = PoseidonParams { signal: Signal::Rtt, ..PoseidonParams::default() };
+    let after = |params: &PoseidonParams, hop_ns: u64| {
+        let mut law = law(params);
+        law.on_ack(&Ack { max_hop_delay: Some(Nanos::new(hop_ns)), ..ack(1, 30, 0) });
+        window(&law)
+    };
+    // 30 us are 9.9 us of base and 20.1 us of queueing, wherever it was.
+    assert_eq!(after(&by_rtt, 0), after(&PoseidonParams::default(), 20_100));
+    assert!(after(&by_rtt, 0) < 32.0);
 }
 
 #[test]
@@ -140,10 +151,15 @@ fn the_sqrt_targets_meet_eq_3_at_both_ends() {
     };
     // 256 packets in 5 us are far above 200 Gbps; 0.02 packets in 1 ms far below 0.02 Gbps.
     let (fast, slow) = (Packets::whole(256), Packets::from_q24(335_544));
-    for kind in [Target::Log, Target::InvSqrtRate, Target::InvSqrtWindow] {
+    for kind in [Target::Log, Target::InvSqrtRate] {
         assert!((target(kind, fast, 5) - 2.0).abs() < 0.01, "{kind} at the fast end");
         assert!((target(kind, slow, 1_000) - 42.0).abs() < 0.01, "{kind} at the slow end");
     }
+    // By the window alone: 9.9 us at 200 Gbps are 60.4 packets; a hundredth of a packet is still 7 times above 0.02 Gbps.
+    assert!((target(Target::InvSqrtWindow, fast, 5) - 2.0).abs() < 0.01);
+    let hundredth = 2.0 + 40.0 * ((60.425f64 / 0.01).sqrt() - 1.0) / 99.0;
+    let least = PoseidonParams::default().min_window;
+    assert!((target(Target::InvSqrtWindow, least, 1_000) - hundredth).abs() < 0.02);
     // In between 1/sqrt has spent its range early: at 2 Gbps, half way in log, T is 22 us by Eq. 3.
     let (middle, rtt_us) = (Packets::from_q24((61 << 24) + (9 << 24) / 256), 1_000);
     assert!((target(Target::Log, middle, rtt_us) - 22.0).abs() < 0.1);
@@ -155,13 +171,15 @@ fn the_sqrt_targets_meet_eq_3_at_both_ends() {
 
 #[test]
 fn the_window_scaled_target_is_blind_to_the_rtt() {
-    let target = |kind, rtt_us| {
-        let mut law = law(&PoseidonParams { target: kind, ..PoseidonParams::default() });
+    let target = |kind, base_us, rtt_us| {
+        let params = PoseidonParams { target: kind, ..PoseidonParams::default() };
+        let mut law = Poseidon::new(&params, &Path { base_rtt: Nanos::from_micros(base_us), ..PATH });
         law.on_ack(&Ack { max_hop_delay: None, ..ack(1, rtt_us, 0) });
         law.target_delay()
     };
-    assert_eq!(target(Target::InvSqrtWindow, 10), target(Target::InvSqrtWindow, 40));
-    assert!(target(Target::InvSqrtRate, 40) > target(Target::InvSqrtRate, 10));
+    assert_eq!(target(Target::InvSqrtWindow, 10, 10), target(Target::InvSqrtWindow, 10, 40));
+    assert_eq!(target(Target::InvSqrtWindow, 10, 10), target(Target::InvSqrtWindow, 25, 40));
+    assert!(target(Target::InvSqrtRate, 10, 40) > target(Target::InvSqrtRate, 10, 10));
 }
 
 #[test]

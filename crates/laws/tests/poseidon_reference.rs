@@ -247,7 +247,7 @@ proptest! {
             min_decrease: Fraction::ratio(1, 100),
             max_increase: Fraction::ratio(16, 1),
             max_window: Packets::whole(2_000),
-            min_window: Packets::from_q24(1),
+            min_window: Packets::from_q24(16_777),
             ..PoseidonParams::default()
         };
         prop_assert_eq!(params.check(), Ok(()));
@@ -273,5 +273,5 @@ proptest! {
 fn a_step_outside_eq_2_is_refused() {
     let params = PoseidonParams { step: Fraction::ratio(2, 1), ..PoseidonParams::default() };
     let error = params.check().expect_err("m = 2");
-    assert_eq!(error.to_string(), "step must be above 0 and below 2 (Eq. 2)");
+    assert_eq!(error.to_string(), "step must be at least 0.001 and below 2 (Eq. 2)");
 }

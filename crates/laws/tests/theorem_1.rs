@@ -120,7 +120,7 @@ fn swift_and_a_fixed_target_miss_it_where_poseidon_does_not() {
 }
 
 #[test]
-fn on_random_networks_most_flows_of_a_fixed_target_are_far_from_their_share() {
+fn on_most_random_networks_some_flow_of_swift_and_of_a_fixed_target_is_far_from_its_share() {
     let fixed = || PoseidonParams { target: Target::Fixed, ..poseidon() };
     let swift = || SwiftParams { max_window: Packets::whole(32_768), ..SwiftParams::default() };
     let (mut missed_fixed, mut missed_swift) = (0, 0);

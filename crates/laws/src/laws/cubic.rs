@@ -9,6 +9,8 @@
 //! Signals    loss; marks if the host supplies them; the RTT for the Reno-friendly region
 //! Source     RFC 9438
 //! Differs    - HyStart++ (optional in the RFC) is left out.
+//!            - A flow that does not use its window does not grow it, and its curve starts anew afterwards.
+//!            - A timeout restarts at the smallest window, two packets, where RFC 5681 says one.
 //!            - RPM's text says that ECN halves the window; that is Reno. CUBIC multiplies by 0.7 (RFC 9438 section 4.6).
 
 use crate::event::{Ack, Loss};
@@ -51,6 +53,8 @@ params! {
 pub struct Cubic {
     reno: Reno,
     max: f64,
+    /// The window before the last cut.
+    prior: f64,
     /// The present epoch of congestion avoidance: since when, K, and the window Reno would have.
     epoch: Option<Epoch>,
     last_cut: TimeGate,
@@ -85,6 +89,7 @@ impl Law for Cubic {
         Self {
             reno: Reno::new(packets(params.initial_window)),
             max: 0.0,
+            prior: 0.0,
             epoch: None,
             last_cut: TimeGate::NEVER,
             rtt: path.base_rtt,
@@ -118,8 +123,10 @@ impl Law for Cubic {
         self.cut_once(loss.now);
     }
 
+    /// RFC 9438 section 4.8: the curve starts anew from where slow start ends, with K = 0.
     fn on_timeout(&mut self, now: Nanos) {
         self.note_max();
+        self.max = 0.0;
         self.last_cut.close(now);
         self.reno.restart(self.beta, self.min_window);
     }
@@ -140,9 +147,8 @@ impl Cubic {
         });
         let seconds = |time: Nanos| ns(time) / 1e9;
         let elapsed = seconds(Nanos::new(ack.now.get().wrapping_sub(epoch.since.get())));
-        // The Reno-friendly window grows by alpha per round, by one once it has passed the old maximum.
-        let alpha =
-            if epoch.reno >= epoch.origin { 1.0 } else { 3.0 * (1.0 - self.beta) / (1.0 + self.beta) };
+        // The Reno-friendly window grows by alpha per round, by one once it has passed the window before the cut.
+        let alpha = if epoch.reno >= self.prior { 1.0 } else { 3.0 * (1.0 - self.beta) / (1.0 + self.beta) };
         epoch.reno += alpha * acked / window;
         let curve = |t: f64| {
             let from_k = t - epoch.k;
@@ -169,6 +175,7 @@ impl Cubic {
 
     fn note_max(&mut self) {
         let window = self.reno.window;
+        self.prior = window;
         let falls = self.fast_convergence && window < self.max;
         self.max = if falls { window * (1.0 + self.beta) / 2.0 } else { window };
         self.epoch = None;
@@ -188,7 +195,7 @@ mod tests {
     fn after(seconds: f64) -> f64 {
         let mut law = Cubic::new(&CubicParams::default(), &PATH);
         (law.reno.window, law.reno.threshold) = (1_000.0, 1_000.0);
-        law.on_loss(&Loss { now: Nanos::ZERO, in_flight: Bytes::ZERO });
+        law.on_loss(&Loss { now: Nanos::ZERO });
         assert_eq!(law.reno.window, 700.0);
         let mut now = 0.0;
         while now < seconds * 1e9 {
@@ -224,8 +231,21 @@ mod tests {
     fn a_second_cut_below_the_old_maximum_gives_way() {
         let mut law = Cubic::new(&CubicParams::default(), &PATH);
         law.reno.window = 100.0;
-        law.on_loss(&Loss { now: Nanos::ZERO, in_flight: Bytes::ZERO });
-        law.on_loss(&Loss { now: Nanos::from_millis(50), in_flight: Bytes::ZERO });
+        law.on_loss(&Loss { now: Nanos::ZERO });
+        law.on_loss(&Loss { now: Nanos::from_millis(50) });
         assert!((law.max - 70.0 * 0.85).abs() < 1e-9, "{}", law.max);
+    }
+
+    #[test]
+    fn after_a_timeout_the_curve_starts_where_slow_start_ends() {
+        let mut law = Cubic::new(&CubicParams::default(), &PATH);
+        (law.reno.window, law.reno.threshold) = (1_000.0, 1_000.0);
+        law.on_timeout(Nanos::ZERO);
+        assert_eq!(law.reno.threshold, 700.0);
+        for i in 1..=800u64 {
+            law.on_ack(&Ack { now: Nanos::from_millis(i), rtt: PATH.base_rtt, packets: 1, ..Ack::EMPTY });
+        }
+        let epoch = law.epoch.expect("congestion avoidance");
+        assert_eq!((epoch.k, epoch.origin), (0.0, 700.0));
     }
 }

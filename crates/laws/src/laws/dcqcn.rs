@@ -3,7 +3,7 @@
 //! ```text
 //! Model      notification      Rt = Rc;  Rc *= 1 - α/2;  α = (1-g)·α + g
 //!            T_α without one   α *= 1 - g
-//!            every T_i         Rc = (Rt + Rc)/2,  after F times also Rt += R_AI, after F more Rt += R_HAI
+//!            every T_i or B    Rc = (Rt + Rc)/2;  after F of either also Rt += R_AI, after F of both Rt += R_HAI
 //! ```
 //!
 //! Signals    ECN echo: a marked ACK is a notification, at most one per `notify_gap`
@@ -12,6 +12,9 @@
 //! Differs    - A law has no timers of its own: elapsed periods are made up for when the next ACK arrives, at most
 //!              64 at a time, so the cost per ACK is bounded.
 //!            - The gap between notifications is kept here and not at the receiver, as in the artifacts.
+//!            - In the artifacts α moves with its timer alone, up in a period with a mark and down in one without, and only
+//!              the cut keeps the gap (`alpha_by_timer`); and without a byte counter the increase after the first additive
+//!              one is already R_HAI. No timer runs before the first notification.
 //! Limits     the marking thresholds live in the switch; without marks the flow stays at line rate
 
 use crate::event::{Ack, Loss};
@@ -28,6 +31,8 @@ params! {
         gain: f64 = 0.00390625,
         /// T_α: α falls after this long without a notification.
         alpha_period: Nanos = Nanos::from_micros(55),
+        /// α moves once per T_α, whatever the gap between cuts (artifacts).
+        alpha_by_timer: bool = false,
         /// At most one cut per this long.
         notify_gap: Nanos = Nanos::from_micros(50),
         /// T_i: time between increases.
@@ -48,6 +53,7 @@ params! {
     presets {
         "hpcc-artifact", "the constants HPCC's artifact recommends, for 25 Gbps NICs", |p| {
             p.alpha_period = Nanos::from_micros(1);
+            p.alpha_by_timer = true;
             p.notify_gap = Nanos::from_micros(4);
             p.increase_period = Nanos::from_micros(300);
             p.increase_bytes = Bytes::ZERO;
@@ -57,6 +63,7 @@ params! {
         };
         "artifact-ns3", "the constants of PowerTCP's public ns-3 code", |p| {
             p.alpha_period = Nanos::from_micros(1);
+            p.alpha_by_timer = true;
             p.notify_gap = Nanos::from_micros(4);
             p.increase_period = Nanos::from_micros(900);
             p.increase_bytes = Bytes::ZERO;
@@ -87,8 +94,10 @@ pub struct Dcqcn {
     target: f64,
     alpha: f64,
     last_notified: Option<Nanos>,
-    /// When the present periods began; `None` before the first ACK.
+    /// When the present periods began; `None` before the first notification.
     alpha_since: Option<Nanos>,
+    /// A mark has come since the last period of α ended.
+    marked: bool,
     increase_since: Nanos,
     bytes_since: f64,
     timer_stage: u32,
@@ -105,12 +114,13 @@ pub struct Dcqcn {
     max_rate: f64,
     window: f64,
     fast_recovery: u32,
+    alpha_by_timer: bool,
 }
 
 impl Law for Dcqcn {
     const NAME: &'static str = "dcqcn";
     const SOURCE: &'static str = "Zhu et al., SIGCOMM 2015, section 3";
-    const STATE_LIMIT: usize = 256;
+    const STATE_LIMIT: usize = 192;
     type Params = DcqcnParams;
 
     fn needs(_: &DcqcnParams) -> Signals {
@@ -125,6 +135,7 @@ impl Law for Dcqcn {
             alpha: 1.0,
             last_notified: None,
             alpha_since: None,
+            marked: false,
             increase_since: Nanos::ZERO,
             bytes_since: 0.0,
             timer_stage: 0,
@@ -140,6 +151,7 @@ impl Law for Dcqcn {
             max_rate,
             window: packets(params.window),
             fast_recovery: params.fast_recovery,
+            alpha_by_timer: params.alpha_by_timer,
         }
     }
 
@@ -152,9 +164,7 @@ impl Law for Dcqcn {
                 self.byte_stage = self.byte_stage.saturating_add(1);
                 self.increase();
             }
-            if full >= 1.0 {
-                self.bytes_since = 0.0;
-            }
+            self.bytes_since = bounded(self.bytes_since % self.increase_bytes, 0.0, self.increase_bytes);
         }
         if !ack.marked.is_zero() {
             self.on_notification(ack.now);
@@ -173,6 +183,7 @@ impl Law for Dcqcn {
 impl Dcqcn {
     /// A congestion notification, unless one came a moment ago.
     fn on_notification(&mut self, now: Nanos) {
+        self.marked = self.alpha_by_timer;
         let recent = |last: Nanos| now.get().wrapping_sub(last.get()) < self.notify_gap.get();
         if self.last_notified.is_some_and(recent) {
             return;
@@ -183,21 +194,22 @@ impl Dcqcn {
             self.target = self.rate;
         }
         self.rate = bounded(self.rate * (1.0 - self.alpha / 2.0), self.min_rate, self.max_rate);
-        self.alpha = blend(self.alpha, 1.0, self.gain);
         (self.timer_stage, self.byte_stage, self.bytes_since) = (0, 0, 0.0);
-        self.alpha_since = Some(now);
         self.increase_since = now;
+        if !self.alpha_by_timer {
+            self.alpha = blend(self.alpha, 1.0, self.gain);
+            self.alpha_since = Some(now);
+        } else if self.alpha_since.is_none() {
+            self.alpha_since = Some(now);
+        }
     }
 
     /// Runs the periods that have ended by now.
     fn catch_up(&mut self, now: Nanos) {
-        let Some(mut alpha_since) = self.alpha_since else {
-            self.alpha_since = Some(now);
-            self.increase_since = now;
-            return;
-        };
+        let Some(mut alpha_since) = self.alpha_since else { return };
         for _ in 0..periods(&mut alpha_since, self.alpha_period, now) {
-            self.alpha *= 1.0 - self.gain;
+            self.alpha = blend(self.alpha, f64::from(u8::from(self.marked)), self.gain);
+            self.marked = false;
         }
         self.alpha_since = Some(alpha_since);
         for _ in 0..periods(&mut self.increase_since, self.increase_period, now) {
@@ -208,7 +220,11 @@ impl Dcqcn {
 
     /// One increase event.
     fn increase(&mut self) {
-        let (most, least) = (self.timer_stage.max(self.byte_stage), self.timer_stage.min(self.byte_stage));
+        let (most, least) = if self.increase_bytes > 0.0 {
+            (self.timer_stage.max(self.byte_stage), self.timer_stage.min(self.byte_stage))
+        } else {
+            (self.timer_stage, self.timer_stage.saturating_sub(1))
+        };
         if least > self.fast_recovery {
             self.target += self.hyper;
         } else if most > self.fast_recovery {
@@ -239,6 +255,7 @@ fn count(x: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::params::Params;
 
     const PATH: Path =
         Path { mtu: Bytes::new(1_000), line_rate: BitRate::from_gbps(40), base_rtt: Nanos::from_micros(10) };
@@ -262,11 +279,49 @@ mod tests {
     }
 
     #[test]
-    fn alpha_falls_in_silence() {
+    fn alpha_falls_in_silence_after_the_first_notification() {
         let mut law = Dcqcn::new(&DcqcnParams::default(), &PATH);
         law.on_ack(&ack(0, 0));
-        law.on_ack(&ack(550, 0));
+        law.on_ack(&ack(500, 0));
+        assert_eq!(law.alpha, 1.0, "no timer runs before it");
+        law.on_ack(&ack(500, 1_000));
+        law.on_ack(&ack(1_050, 0));
         assert!((law.alpha - (1.0f64 - 1.0 / 256.0).powi(10)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn rates_grow_as_each_preset_says() {
+        // Rt after each increase period, Mbps above the rate before the cut.
+        let growth = |preset: &str, period: u64, periods: u64| {
+            let mut params = DcqcnParams::default();
+            params.preset(preset).expect("a preset");
+            let mut law = Dcqcn::new(&params, &PATH);
+            (law.rate, law.target) = (2.5, 2.5);
+            law.on_ack(&ack(1, 1_000));
+            let grown = |n| {
+                law.on_ack(&ack(1 + n * period, 0));
+                ((law.target - 2.5) * 8e3 + 0.5).floor()
+            };
+            (1..=periods).map(grown).collect::<std::vec::Vec<f64>>()
+        };
+        assert_eq!(
+            growth("paper", 55, 7),
+            [0.0, 0.0, 0.0, 0.0, 0.0, 40.0, 80.0],
+            "the byte counter stands still"
+        );
+        assert_eq!(growth("hpcc-artifact", 300, 4), [0.0, 5.0, 55.0, 105.0]);
+        assert_eq!(growth("artifact-ns3", 900, 4), [0.0, 50.0, 150.0, 250.0]);
+    }
+
+    #[test]
+    fn under_constant_marks_alpha_stays_at_one_in_the_artifacts() {
+        let mut params = DcqcnParams::default();
+        params.preset("artifact-ns3").expect("a preset");
+        let mut law = Dcqcn::new(&params, &PATH);
+        for us in 0..200 {
+            law.on_ack(&ack(us, 1_000));
+        }
+        assert!(law.alpha > 0.99, "{}", law.alpha);
     }
 
     #[test]

@@ -18,8 +18,8 @@ params! {
     }
     presets {}
     check {
-        window: "above zero and at most 32768 packets",
-            |p| p.window > Packets::ZERO && p.window <= Packets::MAX_WINDOW;
+        window: "between 0.001 and 32768 packets",
+            |p| (Packets::from_q24(16_777)..=Packets::MAX_WINDOW).contains(&p.window);
     }
 }
 

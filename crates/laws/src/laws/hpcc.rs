@@ -16,7 +16,8 @@
 //!              `alibaba-edu/High-Precision-Congestion-Control`): 0 is the default, 5 the preset `printed`, which
 //!              PowerTCP's and VAI/SF's evaluations used.
 //!            - A hop whose clock did not advance is skipped; a changed number of hops or line rate is a new path.
-//! Limits     made for lossless fabrics: a loss or a timeout leaves the window alone, as in the artifact. T is one
+//! Limits     made for lossless fabrics: a loss or a timeout leaves the window alone, as in the artifact. A flow that does
+//!            not use its window is not treated apart: the window never exceeds one bandwidth-delay product. T is one
 //!            number for the network: too small under-uses links, too large leaves a standing queue.
 
 use crate::event::{Ack, Loss};
@@ -56,6 +57,8 @@ params! {
         sampling: u32 = 0,
         /// Probabilistic feedback (VAI/SF section III-D).
         probabilistic: bool = false,
+        /// Change the window at most once per round trip (the reconfigurable datacenter of PowerTCP's section 5).
+        once_per_rtt: bool = false,
     }
     presets {
         "printed", "max_stage 5 as printed, which the PowerTCP and VAI/SF evaluations ran", |p| p.max_stage = 5;
@@ -68,7 +71,7 @@ params! {
     check {
         target_utilisation: "above 0 and at most 1",
             |p| p.target_utilisation > 0.0 && p.target_utilisation <= 1.0;
-        min_rate: "above zero", |p| p.min_rate > BitRate::ZERO;
+        min_rate: "at least 1 Mbps", |p| p.min_rate >= BitRate::from_mbps(1);
         vai_threshold: "above zero", |p| p.vai_threshold > Bytes::ZERO;
         vai_per_token: "above zero", |p| p.vai_per_token > Bytes::ZERO;
     }
@@ -102,6 +105,7 @@ pub struct Hpcc {
     uses_vai: bool,
     probabilistic: bool,
     paced: bool,
+    once_per_rtt: bool,
 }
 
 impl Law for Hpcc {
@@ -132,18 +136,14 @@ impl Law for Hpcc {
             min_window: (bytes_per_ns(params.min_rate) * horizon).min(max_window),
             max_window,
             mtu: bytes(path.mtu),
-            vai: VariableAiParams {
-                per_token: bytes(params.vai_per_token),
-                bank_cap: 1_000.0,
-                spend_cap: 100.0,
-                dampener_constant: 8.0,
-            },
+            vai: VariableAiParams::published(bytes(params.vai_per_token)),
             vai_threshold: bytes(params.vai_threshold),
             max_stage: params.max_stage,
             sampling: params.sampling,
             uses_vai: params.vai,
             probabilistic: params.probabilistic,
             paced: params.paced,
+            once_per_rtt: params.once_per_rtt,
         }
     }
 
@@ -162,6 +162,11 @@ impl Law for Hpcc {
         let due = self.samples.due(self.sampling);
         let moves = if decreases && self.sampling > 0 { due } else { round_ended };
         if decreases && moves && self.ignores(ack.chance) {
+            // The dice are thrown once per decrease, not per ACK.
+            self.samples.moved();
+            return;
+        }
+        if self.once_per_rtt && !round_ended {
             return;
         }
         let tokens = if self.uses_vai { self.tokens.spend(moves, &self.vai) } else { 1.0 };
@@ -285,10 +290,9 @@ mod tests {
             feed(&mut hpcc, 13 * i, 81_250 * i, 0, 20_000 * i);
             windows.push(hpcc.window);
         }
-        for additive in &windows[2..6] {
-            assert!(*additive < 50_500.0, "{windows:?}");
-        }
-        assert!(windows[7] > 90_000.0, "{windows:?}");
+        // Five rounds add; the sixth divides by U, which is still coming down from 1.
+        assert!(windows[1..=5].iter().all(|window| *window < 50_500.0), "{windows:?}");
+        assert!(windows[6] > 90_000.0, "{windows:?}");
     }
 
     #[test]
@@ -310,5 +314,29 @@ mod tests {
             feed(&mut hpcc, 13 * i, 162_500 * i, 162_500, 1);
         }
         assert_eq!(hpcc.reference, 162_500.0 * 0.475 + 81.25);
+    }
+
+    #[test]
+    fn variable_ai_adds_up_to_a_hundred_increases_after_a_long_queue() {
+        let params = HpccParams { vai: true, ..HpccParams::default() };
+        let mut hpcc = Hpcc::new(&params, &PATH);
+        // Two rounds with a queue of 162.5 kB: 162 tokens, dampener 3.25.
+        feed(&mut hpcc, 0, 0, 162_500, 0);
+        feed(&mut hpcc, 13, 162_500, 162_500, 1);
+        feed(&mut hpcc, 26, 325_000, 162_500, 20_000);
+        let spent = 100.0 / (3.25 / 8.0 + 1.0);
+        let expected = 162_500.0 * 0.475 + 81.25 * spent;
+        assert!((hpcc.window - expected).abs() < 1e-6, "{} {expected}", hpcc.window);
+    }
+
+    #[test]
+    fn once_per_round_trip_means_once() {
+        let params = HpccParams { once_per_rtt: true, ..HpccParams::default() };
+        let mut hpcc = Hpcc::new(&params, &PATH);
+        feed(&mut hpcc, 0, 0, 162_500, 0);
+        feed(&mut hpcc, 13, 162_500, 162_500, 1);
+        assert_eq!(hpcc.window, 162_500.0);
+        feed(&mut hpcc, 26, 325_000, 162_500, 20_000);
+        assert!(hpcc.window < 90_000.0);
     }
 }

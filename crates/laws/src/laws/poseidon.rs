@@ -42,7 +42,7 @@
 #![cfg_attr(not(test), deny(clippy::float_arithmetic))]
 
 use crate::event::{Ack, Loss};
-use crate::law::{Decision, Law, Pacing, Path};
+use crate::law::{Decision, LONGEST_RTT, Law, Pacing, Path};
 use crate::params::{choice, params};
 use crate::parts::fixed_math::{ONE, Q, exp2, exp2_parts, log2, log2_slow};
 use crate::parts::gate::TimeGate;
@@ -119,6 +119,8 @@ params! {
         signal: Signal = Signal::MaxHopDelay,
         /// The target of the `fixed` ablation.
         fixed_target: Nanos = Nanos::from_micros(5),
+        /// The RTT at which `inv-sqrt-cwnd` is matched to Eq. 3: one for the whole network (9.9 us in the evaluation).
+        window_rtt: Nanos = Nanos::new(9_900),
         /// m of Eq. 13, a delay.
         ratio_delay: Nanos = Nanos::from_micros(1),
         /// Grow even when the flow does not use its window: Alg. 1 to the letter.
@@ -126,7 +128,8 @@ params! {
     }
     presets {}
     check {
-        step: "above 0 and below 2 (Eq. 2)", |p| p.step > Fraction::ZERO && p.step.q32() < 2 << 32;
+        step: "at least 0.001 and below 2 (Eq. 2)",
+            |p| p.step >= Fraction::ratio(1, 1_000) && p.step.q32() < 2 << 32;
         target_range: "between 2 us and 1 s",
             |p| (2_000..=1_000_000_000).contains(&p.target_range.get());
         target_range: "at most 10 ms with the ratio update",
@@ -137,12 +140,14 @@ params! {
         min_rate: "above zero and at most a quarter of max_rate",
             |p| p.min_rate > BitRate::ZERO && p.min_rate.get() <= p.max_rate.get() / 4;
         max_rate: "at most 100 Tbps", |p| p.max_rate <= BitRate::from_gbps(100_000);
-        min_decrease: "between 0.01 and 1",
-            |p| p.min_decrease >= Fraction::ratio(1, 100) && p.min_decrease < Fraction::ONE;
-        max_increase: "above 1 and at most 16",
-            |p| p.max_increase > Fraction::ONE && p.max_increase <= Fraction::ratio(16, 1);
-        min_window: "above zero and at most one packet",
-            |p| p.min_window > Packets::ZERO && p.min_window <= Packets::ONE;
+        min_decrease: "between 0.01 and 0.99",
+            |p| (Fraction::ratio(1, 100)..=Fraction::ratio(99, 100)).contains(&p.min_decrease);
+        max_increase: "between 1.01 and 16",
+            |p| (Fraction::ratio(101, 100)..=Fraction::ratio(16, 1)).contains(&p.max_increase);
+        min_window: "between 0.001 and 1 packets",
+            |p| (Packets::from_q24(16_777)..=Packets::ONE).contains(&p.min_window);
+        window_rtt: "between 1 ns and 4.29 s",
+            |p| !p.window_rtt.is_zero() && p.window_rtt <= LONGEST_RTT;
         max_window: "between 1 and 32768 packets, whole",
             |p| p.max_window >= Packets::ONE && p.max_window <= Packets::MAX_WINDOW
                 && p.max_window == Packets::whole(p.max_window.floor());
@@ -166,7 +171,7 @@ pub struct Poseidon {
     /// The last raw RTT, ns; what Alg. 2 and the pacing gap use between ACKs.
     rtt: u32,
     /// log2(max rate) - log2(one raw window unit per nanosecond): with the logs of window and rtt it gives
-    /// log2(max/rate). 24 fractional bits.
+    /// log2(max/rate). 24 fractional bits. `inv-sqrt-cwnd`: with the log of its one RTT added.
     rate_offset: i32,
     /// A = log2(max/min), 24 fractional bits.
     span: u32,
@@ -230,6 +235,11 @@ impl Law for Poseidon {
                 (params.ratio_delay.get(), shift_div(params.target_range.get() << DELAY_Q, Q, largest))
             }
         };
+        let rate_offset = log2_slow(params.max_rate.get()) - unit_rate
+            + match params.target {
+                Target::InvSqrtWindow => log2_slow(params.window_rtt.get()),
+                _ => 0,
+            };
         let (floor, weight) = match params.target {
             Target::Fixed => (params.fixed_target, 0),
             _ => (params.target_floor, weight),
@@ -238,7 +248,7 @@ impl Law for Poseidon {
             window: params.initial_window.q24(),
             last_cut: TimeGate::NEVER,
             rtt: low_32(path.base_rtt.get()),
-            rate_offset: i32::try_from(log2_slow(params.max_rate.get()) - unit_rate).unwrap_or(i32::MAX),
+            rate_offset: i32::try_from(rate_offset).unwrap_or(i32::MAX),
             span: low_32(span.cast_unsigned()),
             weight: low_32(weight),
             floor: low_32(floor.get()),
@@ -378,7 +388,8 @@ impl Poseidon {
         match self.target {
             Target::Log | Target::Fixed => self.behind(self.rtt).cast_unsigned(),
             Target::InvSqrtRate => exp2(self.behind(self.rtt) / 2) - ONE.cast_unsigned(),
-            Target::InvSqrtWindow => exp2(self.behind(self.base_rtt) / 2) - ONE.cast_unsigned(),
+            // Its RTT is in the offset; that of the flow has no part in it.
+            Target::InvSqrtWindow => exp2(self.behind(1) / 2) - ONE.cast_unsigned(),
         }
     }
 

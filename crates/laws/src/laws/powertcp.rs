@@ -15,16 +15,17 @@
 //! Differs    - Lines 20-21 compare and keep raw power; normalised power is meant (both public artifacts), or the fastest
 //!              link would always win.
 //!            - The first ACK has nothing to be compared with and only stores its records; the artifact compares with zeros.
-//!            - Preset `artifact-ns3`: the six constants in which the public ns-3 code differs from the paper
-//!              (η = 0.95, reference rate in the (1 - γ) term, floor of λ, β of 150 Mbps, minimum of 100 Mbps).
-//! Limits     made for lossless fabrics: a loss leaves the window alone, as in the public Linux code
+//!            - Normalised power is at least 0.01, as in the public Linux code: Alg. 1 would divide by zero.
+//!            - Preset `artifact-ns3`: what the public ns-3 code does otherwise (η = 0.95, reference rate in the (1 - γ) term,
+//!              floor of λ instead of power, β of 150 Mbps, minimum of 100 Mbps).
+//! Limits     made for lossless fabrics: a loss leaves the window alone, as in the public Linux code. A flow that does not
+//!            use its window is not treated apart: the window never exceeds one bandwidth-delay product.
 
 use crate::event::{Ack, Loss};
 use crate::law::{Decision, Law, Pacing, Path};
 use crate::params::params;
 use crate::parts::ewma::over_time;
 use crate::parts::float::{bounded, bytes, bytes_per_ns, ns, to_rate, to_window};
-use crate::parts::gate::SeqGate;
 use crate::parts::history::WindowHistory;
 use crate::parts::hop_delta::LastHops;
 use poseidon_types::{BitRate, Nanos, Signals};
@@ -142,7 +143,6 @@ impl PowerLaw {
 pub struct PowerTcp {
     law: PowerLaw,
     last: LastHops,
-    round: SeqGate,
     target_power: f64,
     current_floor: f64,
     power_floor: f64,
@@ -163,7 +163,6 @@ impl Law for PowerTcp {
         Self {
             law: PowerLaw::new(params, path),
             last: LastHops::default(),
-            round: SeqGate::default(),
             target_power: params.target_power,
             current_floor: params.current_floor,
             power_floor: params.power_floor,
@@ -173,13 +172,16 @@ impl Law for PowerTcp {
 
     /// Alg. 1, `NewAck`.
     fn on_ack(&mut self, ack: &Ack<'_>) {
+        let round_ends = self.law.history.round_ends(ack.acked_seq, ack.next_seq);
         if let Some((power, elapsed)) = self.normalised_power(ack) {
             self.law.smooth(power.max(self.power_floor), elapsed);
-            if !self.once_per_rtt || self.round.passes(ack.acked_seq, ack.next_seq) {
+            if !self.once_per_rtt || round_ends {
                 self.law.update(self.law.power / self.target_power);
             }
         }
-        self.law.history.note(self.law.window, ack.acked_seq, ack.next_seq);
+        if round_ends {
+            self.law.history.keep(self.law.window);
+        }
     }
 
     fn on_loss(&mut self, _: &Loss) {}
@@ -232,11 +234,13 @@ mod tests {
     fn a_full_link_with_an_empty_queue_has_power_one() {
         let mut law = PowerTcp::new(&PowerTcpParams::default(), &PATH);
         assert_eq!(law.law.window, 87_500.0);
+        (law.law.power, law.law.window) = (2.0, 40_000.0);
+        law.law.history.keep(40_000.0);
         feed(&mut law, 0, 0, 0);
         feed(&mut law, 28, 87_500, 0);
         assert_eq!(law.law.power, 1.0);
-        // γ(w + β) + (1-γ)w with β = 8750, held at one bandwidth-delay product.
-        assert_eq!(law.law.window, 87_500.0);
+        // γ(w + β) + (1-γ)w with β = 8750.
+        assert!((law.law.window - (40_000.0 + 0.9 * 8_750.0)).abs() < 1e-9, "{}", law.law.window);
     }
 
     #[test]
@@ -255,10 +259,12 @@ mod tests {
         let mut params = PowerTcpParams::default();
         crate::params::Params::preset(&mut params, "artifact-ns3").expect("a preset");
         let mut law = PowerTcp::new(&params, &PATH);
+        law.law.window = 20_000.0;
+        law.law.history.keep(60_000.0);
         feed(&mut law, 0, 0, 0);
         feed(&mut law, 28, 87_500, 0);
-        // 0.9·(w·0.95 + β) + 0.1·w_reference, β = 150 Mbps · 28 us = 525 B.
-        let expected = 0.9 * (87_500.0 * 0.95 + 525.0) + 0.1 * 87_500.0;
+        // 0.9·(w_old·0.95 + β) + 0.1·w_old, β = 150 Mbps · 28 us = 525 B: the present window has no part in it.
+        let expected = 0.9 * (60_000.0 * 0.95 + 525.0) + 0.1 * 60_000.0;
         assert!((law.law.window - expected).abs() < 1e-6, "{}", law.law.window);
     }
 }

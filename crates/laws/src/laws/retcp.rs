@@ -10,6 +10,7 @@
 //! Source     Mukerjee et al., NSDI 2020; jumps of 2 in the public kernel module
 //! Differs    the bit travels as ECE there, so ECE must not cut the window; here it is a signal of its own and marks are
 //!            ignored. A jump of 4 is 100 Gbps over 25 Gbps, the ratio of PowerTCP's Fig. 8.
+//!            A flow that does not use its window does not grow it.
 //! Limits     the other half is in the network: queues that fill before the circuit comes (`prebuffer`)
 
 use crate::event::{Ack, Loss};

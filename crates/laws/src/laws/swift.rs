@@ -15,6 +15,7 @@
 //!            - VAI/SF prints the floor of a decrease as `max_mdf`; it is `1 - max_mdf`, equal only at 0.5.
 //!            - The endpoint window runs the same law on a smoothed endpoint delay; it is off by default, because the
 //!              endpoint delay of all four evaluations is zero.
+//!            - A flow that does not use its window does not grow it, unless `strict-paper` is set.
 //! Limits     in a path with two congested hops the delays add up, and the flow gets less than its share: that is what
 //!            Poseidon is about
 
@@ -52,7 +53,7 @@ params! {
         max_decrease: f64 = 0.5,
         /// The first window (Falcon).
         initial_window: Packets = Packets::whole(32),
-        /// Start at line rate instead, with one bandwidth-delay product (VAI/SF).
+        /// Start at line rate instead, with one bandwidth-delay product, which is then also the largest window (VAI/SF).
         line_rate_start: bool = false,
         /// The smallest window (Falcon).
         min_window: Packets = Packets::from_q24(167_772),
@@ -102,8 +103,8 @@ params! {
             |p| p.scaling_min_window > Packets::ZERO && p.scaling_min_window < p.scaling_max_window;
         beta: "above 0 and at most 1", |p| p.beta > 0.0 && p.beta <= 1.0;
         max_decrease: "above 0 and below 1", |p| p.max_decrease > 0.0 && p.max_decrease < 1.0;
-        min_window: "above zero and at most one packet",
-            |p| p.min_window > Packets::ZERO && p.min_window <= Packets::ONE;
+        min_window: "between 0.001 and 1 packets",
+            |p| (Packets::from_q24(16_777)..=Packets::ONE).contains(&p.min_window);
         max_window: "between 1 and 32768 packets",
             |p| p.max_window >= Packets::ONE && p.max_window <= Packets::MAX_WINDOW;
         initial_window: "between min_window and max_window",
@@ -195,10 +196,11 @@ impl Law for Swift {
         let mtu = path.mtu.get() as f64;
         let base_rtt = ns(path.base_rtt);
         let (min_window, max_window) = (packets(params.min_window), packets(params.max_window));
-        let start = if params.line_rate_start {
-            bytes_per_ns(path.line_rate) * base_rtt / mtu
+        let (start, max_window) = if params.line_rate_start {
+            let bdp = bounded(bytes_per_ns(path.line_rate) * base_rtt / mtu, 1.0, max_window);
+            (bdp, bdp)
         } else {
-            packets(params.initial_window)
+            (packets(params.initial_window), max_window)
         };
         let window = bounded(start, min_window, max_window);
         let increase = if params.additive_increase_rate.is_zero() {
@@ -231,12 +233,7 @@ impl Law for Swift {
             max_window,
             base_rtt,
             vai_threshold: ns(params.vai_threshold),
-            vai: VariableAiParams {
-                per_token: ns(params.vai_per_token),
-                bank_cap: 1_000.0,
-                spend_cap: 100.0,
-                dampener_constant: 8.0,
-            },
+            vai: VariableAiParams::published(ns(params.vai_per_token)),
             reset_after: params.reset_after,
             sampling: params.sampling,
             uses_reference: params.reference,
@@ -261,13 +258,12 @@ impl Law for Swift {
                 self.tokens.end_round(target + self.vai_threshold, self.base_rtt, &self.vai);
             }
         }
-        if ack.app_limited && !congested && !self.strict_paper {
-            return;
-        }
-        if self.uses_reference {
-            self.follow_reference(ack, delay, target, round_ended);
-        } else {
-            self.follow_window(ack, delay, target, round_ended);
+        if congested || !ack.app_limited || self.strict_paper {
+            if self.uses_reference {
+                self.follow_reference(ack, delay, target, round_ended);
+            } else {
+                self.follow_window(ack, delay, target, round_ended);
+            }
         }
         if self.endpoint.target > 0.0 {
             self.follow_endpoint(ack);
@@ -302,13 +298,17 @@ impl Swift {
         let due = self.samples.due(self.sampling);
         if delay < target {
             let tokens = if self.uses_vai { self.tokens.spend(round_ended, &self.vai) } else { 1.0 };
-            let grown = self.window + self.per_ack(ack.packets) * tokens;
+            let grown = self.window + self.per_ack(ack.packets, self.window) * tokens;
             self.set(grown, ack.now);
         } else {
             let may_cut = if self.sampling > 0 { due } else { self.last_cut.since(ack.now) >= ack.rtt };
-            if may_cut && !self.ignores(ack.chance) {
+            if may_cut {
+                // A decrease that chance ignores counts as taken: the dice are thrown once per decrease, not per ACK.
                 self.samples.moved();
-                self.set(self.window * self.factor(delay, target), ack.now);
+                self.last_cut.close(ack.now);
+                if !self.ignores(ack.chance) {
+                    self.set(self.window * self.factor(delay, target), ack.now);
+                }
             }
         }
         self.reference = self.window;
@@ -321,6 +321,7 @@ impl Swift {
         let decreases = delay >= target;
         let moves = if decreases && self.sampling > 0 { due } else { round_ended };
         if decreases && moves && self.ignores(ack.chance) {
+            self.samples.moved();
             return;
         }
         let tokens = if self.uses_vai { self.tokens.spend(moves, &self.vai) } else { 1.0 };
@@ -333,8 +334,8 @@ impl Swift {
     }
 
     /// Growth for one ACK: `ai` per window of packets, or per packet below one.
-    fn per_ack(&self, acked: u32) -> f64 {
-        let share = if self.window >= 1.0 { self.increase / self.window } else { self.increase };
+    fn per_ack(&self, acked: u32, window: f64) -> f64 {
+        let share = if window >= 1.0 { self.increase / window } else { self.increase };
         share * f64::from(acked)
     }
 
@@ -365,19 +366,16 @@ impl Swift {
 
     /// The same law on the delay inside the hosts, with a fixed target.
     fn follow_endpoint(&mut self, ack: &Ack<'_>) {
-        let end = &mut self.endpoint;
+        let mut end = self.endpoint;
         end.delay = blend(end.delay, ns(ack.endpoint_delay), ENDPOINT_WEIGHT);
-        let acked = f64::from(ack.packets);
-        let window = if end.delay < end.target {
-            end.window + if end.window >= 1.0 { acked / end.window } else { acked }
+        if end.delay < end.target {
+            end.window += self.per_ack(ack.packets, end.window);
         } else if end.last_cut.since(ack.now) >= ack.rtt {
             end.last_cut.close(ack.now);
-            let factor = 1.0 - self.beta * (end.delay - end.target) / end.delay;
-            end.window * bounded(factor, self.strongest_cut, 1.0)
-        } else {
-            end.window
-        };
-        end.window = bounded(window, self.min_window, self.max_window);
+            end.window *= self.factor(end.delay, end.target);
+        }
+        end.window = bounded(end.window, self.min_window, self.max_window);
+        self.endpoint = end;
     }
 }
 
@@ -475,5 +473,66 @@ mod tests {
             swift.on_ack(&slow);
         }
         assert!(swift.decision().window < Packets::whole(1));
+    }
+
+    #[test]
+    fn a_slow_flow_ignores_most_decreases_and_throws_the_dice_once_each() {
+        let params = SwiftParams { probabilistic: true, ..SwiftParams::default() };
+        // 32 of 256 packets: seven in eight decreases are ignored.
+        let mut kept = 0;
+        for i in 0..1_000u32 {
+            let mut swift = Swift::new(&params, &PATH);
+            for n in 0..40u32 {
+                let chance = (i * 40 + n).wrapping_mul(0x9e37_79b9);
+                swift.on_ack(&Ack { chance, ..ack(100 + u64::from(n), 1_000) });
+            }
+            kept += u32::from(swift.window == 32.0);
+        }
+        assert!((840..=910).contains(&kept), "{kept} of 1000 kept their window");
+    }
+
+    #[test]
+    fn a_line_rate_start_is_also_the_largest_window() {
+        let mut params = SwiftParams::default();
+        params.preset("vai-sf-base").expect("a preset");
+        let mut swift = Swift::new(&params, &PATH);
+        let bdp = 200e9 * 9.9e-6 / 8.0 / 4_096.0;
+        assert!((swift.window - bdp).abs() < 1e-9, "{}", swift.window);
+        swift.on_ack(&ack(100, 5));
+        assert_eq!(swift.window, swift.max_window);
+    }
+
+    #[test]
+    fn sampling_lets_a_decrease_come_every_thirty_acks() {
+        let params = SwiftParams { sampling: 30, ..SwiftParams::default() };
+        let mut swift = Swift::new(&params, &PATH);
+        let mut cuts = std::vec::Vec::new();
+        for n in 1..=90 {
+            let before = swift.window;
+            swift.on_ack(&ack(100, 1_000));
+            if swift.window < before {
+                cuts.push(n);
+            }
+        }
+        assert_eq!(cuts, [30, 60, 90], "within one round trip");
+    }
+
+    #[test]
+    fn variable_ai_grows_faster_after_a_long_queue() {
+        let grown = |vai| {
+            let params = SwiftParams { vai, scaling_range: Nanos::ZERO, ..SwiftParams::default() };
+            let mut swift = Swift::new(&params, &PATH);
+            let round = |swift: &mut Swift, n: u64, rtt_us| {
+                swift.on_ack(&Ack { acked_seq: n, next_seq: n, ..ack(100 * n, rtt_us) });
+            };
+            // A round at 100 us of delay, far above the target of 30 us + 4, ends with the next ACK.
+            for n in 1..=3 {
+                round(&mut swift, n, 100);
+            }
+            let before = swift.window;
+            round(&mut swift, 4, 12);
+            swift.window - before
+        };
+        assert!(grown(true) > 10.0 * grown(false), "{} {}", grown(true), grown(false));
     }
 }

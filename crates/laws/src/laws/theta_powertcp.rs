@@ -40,6 +40,8 @@ params! {
         per_ack: bool = false,
         /// The smallest window as a rate, if not zero (artifact); otherwise one packet.
         min_rate: BitRate = BitRate::ZERO,
+        /// τ falls to the smallest RTT seen (artifact).
+        track_min_rtt: bool = false,
     }
     presets {
         "artifact-ns3", "the constants of the public ns-3 code, from which figures 4-7 came", |p| {
@@ -49,6 +51,7 @@ params! {
             p.gradient_floor = 0.5;
             p.per_ack = true;
             p.min_rate = BitRate::from_mbps(100);
+            p.track_min_rtt = true;
         };
     }
     check {
@@ -65,9 +68,10 @@ pub struct ThetaPowerTcp {
     law: PowerLaw,
     /// The last sample: when, and its RTT.
     last: Option<(Nanos, Nanos)>,
-    target_rtt: f64,
+    rtt_slack: f64,
     gradient_floor: f64,
     per_ack: bool,
+    tracks_min_rtt: bool,
 }
 
 impl Law for ThetaPowerTcp {
@@ -90,32 +94,28 @@ impl Law for ThetaPowerTcp {
             reference_term: params.per_ack,
             ..PowerTcpParams::default()
         };
-        let law = PowerLaw::new(&shared, path);
         Self {
-            target_rtt: law.horizon * params.rtt_slack,
-            law,
+            law: PowerLaw::new(&shared, path),
             last: None,
+            rtt_slack: params.rtt_slack,
             gradient_floor: params.gradient_floor,
             per_ack: params.per_ack,
+            tracks_min_rtt: params.track_min_rtt,
         }
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>) {
         // Alg. 2 line 17: the snapshot's round trip is the update's.
-        let round_ended = self.law.history.note(self.law.window, ack.acked_seq, ack.next_seq);
-        let Some((last_now, last_rtt)) = self.last else {
-            self.last = Some((ack.now, ack.rtt));
-            return;
-        };
-        let elapsed = ns(Nanos::new(ack.now.get().wrapping_sub(last_now.get())));
-        if elapsed == 0.0 || !(self.per_ack || round_ended) {
-            return;
+        let round_ends = self.law.history.round_ends(ack.acked_seq, ack.next_seq);
+        if self.tracks_min_rtt && !ack.rtt.is_zero() {
+            self.law.horizon = self.law.horizon.min(ns(ack.rtt));
         }
-        self.last = Some((ack.now, ack.rtt));
-        let gradient = (ns(ack.rtt) - ns(last_rtt)) / elapsed;
-        let power = (gradient + 1.0).max(self.gradient_floor) * ns(ack.rtt) / self.target_rtt;
-        self.law.smooth(power, elapsed);
-        self.law.update(self.law.power);
+        if self.per_ack || round_ends {
+            self.react(ack);
+        }
+        if round_ends {
+            self.law.history.keep(self.law.window);
+        }
     }
 
     fn on_loss(&mut self, _: &Loss) {}
@@ -124,6 +124,23 @@ impl Law for ThetaPowerTcp {
 
     fn decision(&self) -> Decision {
         self.law.decision()
+    }
+}
+
+impl ThetaPowerTcp {
+    /// Alg. 2, `NormPower` and `UpdateWindow`, from two samples apart in time.
+    fn react(&mut self, ack: &Ack<'_>) {
+        let last = self.last.replace((ack.now, ack.rtt));
+        let Some((last_now, last_rtt)) = last else { return };
+        let elapsed = ns(Nanos::new(ack.now.get().wrapping_sub(last_now.get())));
+        if elapsed == 0.0 {
+            return;
+        }
+        let gradient = (ns(ack.rtt) - ns(last_rtt)) / elapsed;
+        let target = self.law.horizon * self.rtt_slack;
+        let power = (gradient + 1.0).max(self.gradient_floor) * ns(ack.rtt) / target;
+        self.law.smooth(power, elapsed);
+        self.law.update(self.law.power);
     }
 }
 
@@ -148,8 +165,9 @@ mod tests {
     #[test]
     fn a_steady_doubled_rtt_halves_the_window_per_round() {
         let mut law = ThetaPowerTcp::new(&ThetaPowerTcpParams::default(), &PATH);
-        law.on_ack(&ack(1, 56));
-        law.on_ack(&ack(2, 56));
+        for round in 1..=3 {
+            law.on_ack(&ack(round, 56));
+        }
         assert_eq!(law.law.power, 2.0);
         let expected = 0.9 * (87_500.0 / 2.0 + 8_750.0) + 0.1 * 87_500.0;
         assert!((law.law.window - expected).abs() < 1e-6);
@@ -160,7 +178,8 @@ mod tests {
         let window = |last| {
             let mut law = ThetaPowerTcp::new(&ThetaPowerTcpParams::default(), &PATH);
             law.on_ack(&ack(1, last));
-            law.on_ack(&ack(2, 56));
+            law.on_ack(&ack(2, last));
+            law.on_ack(&ack(3, 56));
             law.law.window
         };
         assert!(window(28) < window(56) && window(56) < window(80));

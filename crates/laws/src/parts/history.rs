@@ -25,14 +25,16 @@ impl WindowHistory {
         self.snapshot
     }
 
-    /// Notes the new `window`; it becomes the snapshot if this ACK ends a round trip, which is also the answer.
+    /// Whether this ACK ends a round trip: then the window it leaves behind is to be kept.
     #[inline]
-    pub fn note(&mut self, window: f64, acked_seq: u64, next_seq: u64) -> bool {
-        let ended = self.round.passes(acked_seq, next_seq);
-        if ended {
-            self.snapshot = window;
-        }
-        ended
+    pub const fn round_ends(&mut self, acked_seq: u64, next_seq: u64) -> bool {
+        self.round.passes(acked_seq, next_seq)
+    }
+
+    /// Keeps `window` as the snapshot.
+    #[inline]
+    pub const fn keep(&mut self, window: f64) {
+        self.snapshot = window;
     }
 }
 
@@ -43,10 +45,11 @@ mod tests {
     #[test]
     fn the_snapshot_lags_one_round_trip() {
         let mut history = WindowHistory::new(10.0);
-        assert!(!history.note(11.0, 1_000, 10_000));
-        assert!(!history.note(12.0, 9_000, 18_000));
+        assert!(!history.round_ends(1_000, 10_000));
+        assert!(!history.round_ends(9_000, 18_000));
         assert_eq!(history.old(), 10.0);
-        assert!(history.note(13.0, 10_001, 20_000));
+        assert!(history.round_ends(10_001, 20_000));
+        history.keep(13.0);
         assert_eq!(history.old(), 13.0);
     }
 }

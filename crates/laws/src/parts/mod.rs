@@ -3,8 +3,8 @@
 //! | part | what it does | used by |
 //! |---|---|---|
 //! | [`fixed_math`] | log2 and exp2 in integers, by two small tables | poseidon |
-//! | [`gate`] | once per round trip, by time or by sequence | all |
-//! | [`ewma`] | moving averages, by weight or by elapsed time | hpcc, powertcp, dctcp, timely |
+//! | [`gate`] | once per round trip, by time or by sequence | most |
+//! | [`ewma`] | moving averages, by weight or by elapsed time | hpcc, powertcp, theta-powertcp, swift, timely, dcqcn, dctcp |
 //! | [`history`] | the window one round trip ago | powertcp, theta-powertcp |
 //! | [`hop_delta`] | what each hop did between two ACKs | hpcc, powertcp |
 //! | [`reno`] | slow start and congestion avoidance | dctcp, cubic, retcp |

@@ -56,7 +56,7 @@ impl Reno {
         self.threshold = self.window;
     }
 
-    /// A timeout: one packet, and slow start up to `factor` of the old window.
+    /// A timeout: the smallest window, and slow start up to `factor` of the old one.
     #[inline]
     pub fn restart(&mut self, factor: f64, floor: f64) {
         self.threshold = bounded(self.window * factor, 2.0, f64::INFINITY);

@@ -22,6 +22,13 @@ pub struct VariableAiParams {
     pub dampener_constant: f64,
 }
 
+impl VariableAiParams {
+    /// The constants of the evaluation (section VI-A): a bank of 1000, 100 tokens per update, dampener constant 8.
+    pub const fn published(per_token: f64) -> Self {
+        Self { per_token, bank_cap: 1_000.0, spend_cap: 100.0, dampener_constant: 8.0 }
+    }
+}
+
 /// The bank of one flow. A new flow has no tokens and no dampening.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct VariableAi {
@@ -72,8 +79,7 @@ mod tests {
     use super::*;
 
     /// HPCC's constants in section V-A: 1 KB of queue per token, threshold 50 KB.
-    const HPCC: VariableAiParams =
-        VariableAiParams { per_token: 1_000.0, bank_cap: 1_000.0, spend_cap: 100.0, dampener_constant: 8.0 };
+    const HPCC: VariableAiParams = VariableAiParams::published(1_000.0);
 
     #[test]
     fn a_long_queue_earns_tokens_and_they_are_spent_a_hundred_at_a_time() {
