@@ -22,5 +22,11 @@ fuzz_target!(|data: &[u8]| {
     assert!(packet.max_hop_delay() >= before.max_hop_delay);
     let after = packet.into_inner();
     assert_repairs(delta, bytes, &after);
+    // In the whole list, where the option may begin at an odd byte.
+    let mut list = data.to_vec();
+    list[at..at + HEADER_BYTES].copy_from_slice(&after);
+    if list.len() % 2 == 0 {
+        assert_repairs(delta.at(at), data, &list);
+    }
     assert!(Repr::parse(&after, ids).is_ok());
 });

@@ -94,35 +94,47 @@ pub unsafe extern "C" fn poseidon_wire(bytes: *mut u8, len: usize, hop: &HopReco
     let mut told = 0u64;
     let mut tell = |signal: MaxHopDelay| told ^= signal.worst.get();
     if let Ok(mut packet) = shim::Packet::new_checked(&mut *bytes) {
-        let _ = packet.update(delay, &shim::SCALE);
+        let change = packet.update(delay, &shim::SCALE).and(packet.mark_incomplete()).and(packet.freeze());
+        tell(
+            shim::QUANTISER.carry_hops([delay, Nanos::new(u64::from(change.at(1).apply_udp(7)))].into_iter()),
+        );
     }
     if let Ok(repr) = shim::Repr::parse(bytes) {
         tell(repr.telemetry(&shim::SCALE));
+        let _ = repr.emit(bytes);
         let _ = reflection::Repr::reflect(&repr, 60, 64).emit(bytes);
     }
     if let Ok(repr) = reflection::Repr::parse(bytes) {
         tell(repr.telemetry(&shim::SCALE));
+        tell(reflection::QUANTISER.carry(repr.telemetry(&shim::SCALE)));
     }
     if let Ok(mut packet) = bare16::Packet::new_checked(&mut *bytes) {
-        let _ = packet.update(delay, &bare16::SCALE);
+        let _ = packet.update(delay, &bare16::SCALE).and(packet.update_truncating(delay));
+    }
+    if let Ok(repr) = bare16::Repr::parse(bytes) {
+        tell(bare16::quantiser(3).carry(repr.telemetry(&bare16::SCALE, 3)));
+        let _ = repr.emit(bytes);
     }
     let ids = tcp_option::Ids::default();
     if let Some(option) = tcp_option::find(bytes, ids).and_then(|at| bytes.get_mut(at..)) {
-        if let Ok(mut packet) = tcp_option::Packet::new_checked(option, ids) {
+        if let Ok(mut packet) = tcp_option::Packet::new_checked(&mut *option, ids) {
             let _ = packet.update(delay, &tcp_option::SCALE);
         }
+        if let Ok(repr) = tcp_option::Repr::parse(option, ids) {
+            tell(tcp_option::quantiser(3).carry(repr.telemetry(&tcp_option::SCALE, 3)));
+            tell(repr.echo_telemetry(&tcp_option::SCALE, 3).unwrap_or_default());
+            let _ = repr.echoing(&repr).emit(option);
+        }
     }
-    for layout in [
-        csig::Layout::CompactDraft,
-        csig::Layout::CompactUec,
-        csig::Layout::ExpandedDraft,
-        csig::Layout::WideUec,
-    ] {
+    use csig::Layout as Tag;
+    for layout in [Tag::CompactDraft, Tag::CompactUec, Tag::ExpandedDraft, Tag::WideUec] {
         if let Ok(mut packet) = csig::Packet::new_checked(&mut *bytes, layout, 0x9900) {
             let _ = packet.update(9, 3);
+            packet.mark_trimmed();
         }
         if let Ok(repr) = csig::Repr::parse(bytes, layout, 0x9900) {
             let _ = repr.emit(bytes);
+            tell(repr.telemetry(&shim::SCALE, 3).unwrap_or_default());
         }
     }
     let codec = Codec::new(Layout::Paper);
@@ -130,21 +142,41 @@ pub unsafe extern "C" fn poseidon_wire(bytes: *mut u8, len: usize, hop: &HopReco
         let _ = packet.push(hop, 7, &codec);
         let _ = packet.hop_stack(&codec).map(|stack| stack.as_slice().len());
     }
+    if let Ok(repr) = hpcc::Repr::parse(bytes) {
+        let _ = repr.emit(bytes);
+    }
+    let codec = Codec::new(Layout::Ns3);
     if let Ok(mut packet) = hpcc_ns3::Packet::new_checked(&mut *bytes) {
         let _ = packet.push(hop, &codec);
         let _ = packet.hop_stack(&codec).map(|stack| stack.as_slice().len());
+        let _ = codec.carry(hop);
+    }
+    if let Ok(repr) = hpcc_ns3::Repr::parse(bytes) {
+        let _ = repr.emit(bytes);
     }
     if let Ok(mut packet) = powertcp::Packet::new_checked(&mut *bytes, powertcp::DEFAULT_KIND) {
         let _ = packet.push(hop, 7, &codec);
         let _ = packet.hop_stack(&codec).map(|stack| stack.as_slice().len());
     }
+    if let Ok(repr) = powertcp::Repr::parse(bytes, powertcp::DEFAULT_KIND) {
+        let _ = repr.emit(bytes);
+    }
+    let units = Units::NANOS_AND_BYTES;
     if let Ok(mut packet) = int_md::Packet::new_checked(&mut *bytes) {
-        let _ = packet.push(&Hop::default());
-        tell(packet.telemetry(&Units::NANOS_AND_BYTES));
+        let _ = packet.push(&Hop::measured(7, delay, hop, &units));
+        tell(int_md::quantiser(&units, 3, 5).carry(packet.telemetry(&units)));
+        let _ = packet.hop_stack(&units, |_| Some(hop.rate)).map(|stack| stack.as_slice().len());
+    }
+    if let Ok(repr) = int_md::Repr::parse(bytes) {
+        let _ = repr.emit(bytes);
     }
     if let Ok(mut packet) = ioam::Packet::new_checked(&mut *bytes) {
         let _ = packet.update(&Node::default());
-        tell(packet.telemetry());
+        tell(ioam::quantiser(3).carry(packet.telemetry()));
+        tell(packet.queue_telemetry(|_| Some(hop.rate)));
+    }
+    if let Ok(repr) = ioam::Repr::parse(bytes) {
+        let _ = repr.emit(bytes);
     }
     told
 }

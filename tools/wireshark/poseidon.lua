@@ -73,7 +73,8 @@ local function add_flags(tree, range)
 end
 
 function shim.dissector(buffer, pinfo, root)
-    if buffer:len() < 4 then
+    -- Only what is sent to the port, and only our version: anything else is somebody's payload.
+    if buffer:len() < 4 or pinfo.dst_port ~= shim.prefs.udp_port or bit.rshift(buffer(0, 1):uint(), 4) ~= VERSION then
         return 0
     end
     local tree = root:add(shim, buffer(0, 4), "Poseidon shim")

@@ -101,7 +101,7 @@ const fn modular_difference(new: u64, old: u64, modulus: u64) -> u64 {
 /// host's own hop at each end and one more.
 pub const MAX_HOPS: usize = 8;
 
-/// A bounded list of hop records, first hop first. Pushing beyond [`MAX_HOPS`] is counted, not stored.
+/// A bounded list of hop records, first hop first. Pushing beyond [`MAX_HOPS`] is noted, not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HopStack {
     records: [HopRecord; MAX_HOPS],

@@ -12,7 +12,7 @@ pub(crate) struct Units {
     pub(crate) what: &'static str,
     /// The accepted units, for messages.
     pub(crate) accepted: &'static str,
-    /// Printed units, ascending, with their size in base units.
+    /// Printed units, ascending, with their size in base units: powers of ten, so that decimals end.
     pub(crate) table: &'static [(&'static str, u64)],
     /// Understood but never printed.
     pub(crate) aliases: &'static [(&'static str, u64)],
@@ -149,7 +149,7 @@ pub(crate) fn parse(text: &str, units: &Units) -> Result<u64, UnitError> {
 
 /// Writes `value` in the largest unit that is not larger than it, without losing a digit.
 pub(crate) fn print(f: &mut fmt::Formatter<'_>, value: u64, units: &Units) -> fmt::Result {
-    let fits = |&&(_, size): &&(&str, u64)| value >= size && has_finite_decimals(size);
+    let fits = |&&(_, size): &&(&str, u64)| value >= size;
     let &(name, size) = units.table.iter().rev().find(fits).unwrap_or(&units.table[0]);
     let (whole, mut rest) = (value / size, value % size);
     write!(f, "{whole}")?;
@@ -163,17 +163,6 @@ pub(crate) fn print(f: &mut fmt::Formatter<'_>, value: u64, units: &Units) -> fm
         }
     }
     write!(f, " {name}")
-}
-
-/// Whether a division by `size` ends after finitely many decimals.
-const fn has_finite_decimals(mut size: u64) -> bool {
-    while size.is_multiple_of(2) {
-        size /= 2;
-    }
-    while size.is_multiple_of(5) {
-        size /= 5;
-    }
-    size == 1
 }
 
 #[cfg(test)]

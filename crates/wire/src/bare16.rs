@@ -99,7 +99,7 @@ impl Repr {
 
     /// The meaning, on a path where `assumed_hops` are known to measure.
     pub fn telemetry(&self, scale: &Steps, assumed_hops: u8) -> MaxHopDelay {
-        scale.uncounted(u32::from(self.max_hop_delay), assumed_hops)
+        scale.in_16_bits().uncounted(u32::from(self.max_hop_delay), assumed_hops)
     }
 
     /// The bytes that say `signal`; its hop count is lost.

@@ -14,8 +14,8 @@ pub(crate) fn load<H: FromBytes>(bytes: &[u8], at: usize) -> H {
         .map_or_else(H::new_zeroed, |(header, _)| header)
 }
 
-/// Writes `value` at byte `at` and says what that did to the checksum around it. `at` must be even with respect
-/// to the checksummed area, as every field of every format here is.
+/// Writes `value` at byte `at` and says what that did to the checksum around it. `at` must be even, as every field of
+/// every format here is; where the buffer itself begins at an odd offset, the caller says so by [`Delta::at`].
 pub(crate) fn store<H: IntoBytes + Immutable>(bytes: &mut [u8], at: usize, value: &H) -> Delta {
     let new = value.as_bytes();
     let Some(slot) = at.checked_add(new.len()).and_then(|end| bytes.get_mut(at..end)) else {

@@ -3,7 +3,8 @@
 //! Source: RFC 1071 (the sum), RFC 1624 equation 3 (`HC' = ~(~HC + ~m + m')`, the form that is right in every
 //! case), RFC 768 and RFC 8200 section 8.1 (what zero means in UDP).
 //!
-//! Every in-network update of this crate returns a [`Delta`]: what it did to any checksum that covers the bytes.
+//! Every in-network update of this crate returns a [`Delta`]: what it did to any checksum that covers the bytes, where the
+//! buffer begins at an even offset of what is covered; [`Delta::at`] for any other.
 
 /// The change of a ones' complement sum. Deltas add up in any order.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,11 +29,6 @@ impl Delta {
         Self(add(!old, new))
     }
 
-    /// One 16-bit word was inserted where there was none.
-    pub const fn inserted(new: u16) -> Self {
-        Self(new)
-    }
-
     /// Both changes.
     pub const fn and(self, other: Self) -> Self {
         Self(add(self.0, other.0))
@@ -41,6 +37,12 @@ impl Delta {
     /// `old` became `new`, from an even offset on. A missing tail counts as zero.
     pub fn replace(old: &[u8], new: &[u8]) -> Self {
         Self(add(!sum(old), sum(new)))
+    }
+
+    /// The same change where the updated buffer begins `offset` bytes into what the checksum covers. At an odd offset every
+    /// byte stands in the other half of its word: TCP options may begin anywhere.
+    pub const fn at(self, offset: usize) -> Self {
+        if offset.is_multiple_of(2) { self } else { Self(self.0.swap_bytes()) }
     }
 
     /// Whether every checksum stays as it is.

@@ -309,10 +309,12 @@ impl Repr {
         Ok(())
     }
 
-    /// The delay in the tag, on a path where `assumed_hops` are known to measure; `None` for other signals.
+    /// The delay in the tag, on a path where `assumed_hops` are known to measure; `None` for other signals. A trimmed packet
+    /// is incomplete: some hops may have left it alone.
     pub fn telemetry(&self, scale: &impl Scale, assumed_hops: u8) -> Option<MaxHopDelay> {
-        matches!(self.signal, Signal::HopDelay | Signal::QueueDrainTime)
-            .then(|| scale.uncounted(self.code, assumed_hops))
+        // Hops behind the one that trimmed a packet did not update it.
+        let read = |code| MaxHopDelay { incomplete: self.trimmed, ..scale.uncounted(code, assumed_hops) };
+        matches!(self.signal, Signal::HopDelay | Signal::QueueDrainTime).then(|| read(self.code))
     }
 
     /// The compact or wide tag that says `signal`; its hop count is lost.

@@ -181,7 +181,8 @@ impl Hop {
     pub(crate) fn emit(&self, bytes: &mut [u8], asked: Instructions) {
         bytes.fill(0xff);
         let occupancy = |found: Occupancy| {
-            let units = u64::from(found.occupancy).min(OCCUPANCY.max());
+            // All ones would mean "not available".
+            let units = u64::from(found.occupancy).min(OCCUPANCY.max() - 1);
             U32::new(low32(ID.set(units, u64::from(found.id))))
         };
         let words = [

@@ -45,9 +45,10 @@ pub const fn header_bytes(hop_words: usize, hops: usize) -> usize {
     FIXED_BYTES + 4 * hop_words * hops
 }
 
-/// What the format does to the largest hop latency. Its stack holds 252 words; hops beyond are not counted.
-pub fn quantiser(units: &Units, hop_words: u8) -> DelayQuantiser<Ticks> {
-    DelayQuantiser { scale: units.latency_scale(), hops: HopCount::Counted { max: 252 / hop_words.max(1) } }
+/// What the format does to the largest hop latency, with a budget of `hops`. Its stack holds 252 words at most.
+pub fn quantiser(units: &Units, hop_words: u8, hops: u8) -> DelayQuantiser<Ticks> {
+    let room = (252 / hop_words.max(1)).min(hops);
+    DelayQuantiser { scale: units.latency_scale(), hops: HopCount::Stacked { room } }
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -175,7 +176,9 @@ impl<T: AsRef<[u8]>> Packet<T> {
         let mut stack = HopStack::EMPTY;
         for hop in self.hops().rev() {
             let rate = rate_of_node(hop.node_id?)?;
-            stack.push(hop.record(units, rate)?);
+            if !stack.push(hop.record(units, rate)?) {
+                return None;
+            }
         }
         Some(stack)
     }
@@ -211,7 +214,8 @@ pub enum Transit {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// What a transit hop does: pushes `hop` on top of the stack, into room at the end of the buffer, which must not
+    /// What a transit hop does, unless HopML is zero and there is nothing to push: then it touches nothing, not even E.
+    /// Pushes `hop` on top of the stack, into room at the end of the buffer, which must not
     /// hold anything else. Words it is asked for and cannot name are all ones; so is the checksum complement,
     /// which says that the transport checksum is updated instead.
     pub fn push(&mut self, hop: &Hop) -> Transit {
@@ -303,6 +307,13 @@ impl Repr {
     /// Writes shim and header at the start of `buffer` and leaves the bytes of the stack alone.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<()> {
         demand(buffer, self.buffer_len())?;
+        if self.stack_words > 252 {
+            return Err(Error::BadLength {
+                what: "stack words",
+                expected: 252,
+                found: usize::from(self.stack_words),
+            });
+        }
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         let layout = Layout {
             kind: (TYPE_MD << 4) | ((self.npt & 0b11) << 2),

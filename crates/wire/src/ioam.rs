@@ -50,7 +50,7 @@ pub const fn header_bytes(node_words: usize, nodes: usize) -> usize {
 
 /// What the format does to the largest transit delay; `nodes` have room.
 pub const fn quantiser(nodes: u8) -> DelayQuantiser<Steps> {
-    DelayQuantiser { scale: TRANSIT_DELAY, hops: HopCount::Counted { max: nodes } }
+    DelayQuantiser { scale: TRANSIT_DELAY, hops: HopCount::Stacked { room: nodes } }
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]

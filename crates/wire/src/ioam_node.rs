@@ -28,9 +28,6 @@ pub(crate) const OPAQUE_ABSENT: u32 = 0x00ff_ffff;
 pub struct TraceType(pub u32);
 
 impl TraceType {
-    /// Node id, interfaces, queue depth: what Linux can fill in and congestion control can use.
-    pub const QUEUE: Self = Self(0xc2_0000);
-
     const fn has(self, bit: u32) -> bool {
         self.0 & (0x80_0000 >> bit) != 0
     }
@@ -150,6 +147,7 @@ impl Node {
 mod tests {
     use super::*;
     use crate::quantiser::Scale;
+    use crate::testing::hex;
     use proptest::prelude::*;
 
     #[test]
@@ -196,5 +194,32 @@ mod tests {
             prop_assert_eq!(bytes, again);
             prop_assert_eq!(read.queue_depth, node.queue_depth.filter(|_| kind.has(6)));
         }
+    }
+
+    /// Every field once, in the order of the trace type's bits, with bytes that no two fields share.
+    #[test]
+    fn every_field_stands_where_its_bit_says() {
+        let node = Node {
+            hop_limit: 0x11,
+            node_id: Some(0x12_1314),
+            ports: Some((0x2122, 0x2324)),
+            seconds: Some(0x3132_3334),
+            fraction: Some(0x4142_4344),
+            transit_delay: Some(0x5152_5354),
+            namespace_data: Some(0x6162_6364),
+            queue_depth: Some(0x7172_7374),
+            node_id_wide: Some(0x92_9394_9596_9798),
+            interfaces: Some((0xa1a2_a3a4, 0xa5a6_a7a8)),
+            namespace_data_wide: Some(0xb1b2_b3b4_b5b6_b7b8),
+            buffer_occupancy: Some(0xc1c2_c3c4),
+        };
+        let golden = hex("11121314 21222324 31323334 41424344 51525354 61626364 71727374 ffffffff
+             1192939495969798 a1a2a3a4a5a6a7a8 b1b2b3b4b5b6b7b8 c1c2c3c4");
+        let all = TraceType(0xff_f000);
+        assert_eq!((4 * all.words(), golden.len()), (60, 60));
+        let mut bytes = [0; 60];
+        node.emit(&mut bytes, all);
+        assert_eq!(bytes[..], golden[..]);
+        assert_eq!(Node::parse(&golden, all), node);
     }
 }

@@ -107,7 +107,8 @@ impl<T: AsRef<[u8]>> Packet<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// What a switch does: fills the next free slot. No free slot or an unknown rate: nothing is touched.
+    /// What a switch does: fills the next free slot. No free slot or an unknown rate: nothing is touched. An option may
+    /// begin at an odd byte of the TCP header: then the checksum wants [`Delta::at`].
     pub fn push(&mut self, record: &HopRecord, switch_id: u16, codec: &Codec) -> Result<Delta> {
         let (len, slots) = (self.len(), self.slots());
         let bytes = self.buffer.as_mut().get_mut(PREFIX..len).unwrap_or(&mut []);

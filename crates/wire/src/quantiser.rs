@@ -7,7 +7,7 @@
 //! * [`DelayQuantiser`]: a whole [`MaxHopDelay`].
 //! * [`HopScale`]: the counters of a [`HopRecord`].
 //!
-//! Rounding is always down, and codes keep the order of values. Hence the maximum of codes is the code of the
+//! Rounding is always down, but a value below the first range reads as its lower end; codes keep the order of values. Hence the maximum of codes is the code of the
 //! maximum: a switch may compare codes and never see the value.
 
 use crate::bytes::low32;
@@ -87,6 +87,13 @@ impl Steps {
         Self { max_code: self.max_code.saturating_sub(1), ..self }
     }
 
+    /// In a field of sixteen bits, which a wider scale saturates.
+    #[must_use]
+    pub(crate) const fn in_16_bits(self) -> Self {
+        let max_code = if self.max_code > 0xffff { 0xffff } else { self.max_code };
+        Self { max_code, ..self }
+    }
+
     /// With another largest code.
     #[must_use]
     pub const fn up_to(self, max_code: u32) -> Self {
@@ -155,6 +162,11 @@ pub enum HopCount {
         /// The counter stops here.
         max: u8,
     },
+    /// The format keeps one entry per hop and has room for this many; a hop that finds none is left out and flagged.
+    Stacked {
+        /// Entries.
+        room: u8,
+    },
     /// The format does not count: this many are known to measure on the path.
     Assumed(u8),
 }
@@ -169,18 +181,39 @@ pub struct DelayQuantiser<S> {
 }
 
 impl<S: Scale> DelayQuantiser<S> {
-    /// What a receiver reads where the hops measured `exact`.
+    /// What a receiver reads where the hops measured `exact`. A stack that had no room for some of them has lost which: it is
+    /// flagged incomplete, and [`Self::carry_hops`] says exactly what it holds.
     pub fn carry(&self, exact: MaxHopDelay) -> MaxHopDelay {
         let code = exact.delay().map_or(0, |delay| self.scale.delay_code(delay));
-        match self.hops {
-            HopCount::Counted { max } => MaxHopDelay {
-                worst: self.scale.delay(code),
-                hops: exact.hops.min(max),
-                incomplete: exact.incomplete,
-                saturated: code >= self.scale.max_code(),
-            },
-            HopCount::Assumed(hops) => self.scale.uncounted(code, hops),
+        let (most, overflows) = match self.hops {
+            HopCount::Counted { max } => (max, false),
+            HopCount::Stacked { room } => (room, exact.hops > room),
+            HopCount::Assumed(hops) => return self.scale.uncounted(code, hops),
+        };
+        MaxHopDelay {
+            worst: self.scale.delay(code),
+            hops: exact.hops.min(most),
+            incomplete: exact.incomplete || overflows,
+            saturated: code >= self.scale.max_code(),
         }
+    }
+
+    /// What a receiver reads where hops measured these delays, first hop first.
+    pub fn carry_hops(&self, delays: impl Iterator<Item = Nanos>) -> MaxHopDelay {
+        let room = match self.hops {
+            HopCount::Stacked { room } => usize::from(room),
+            HopCount::Counted { .. } | HopCount::Assumed(_) => usize::MAX,
+        };
+        let (mut exact, mut left_out) = (MaxHopDelay::default(), false);
+        for (hop, delay) in delays.enumerate() {
+            if hop < room {
+                exact.update(delay);
+            } else {
+                left_out = true;
+            }
+        }
+        exact.incomplete = left_out;
+        self.carry(exact)
     }
 }
 

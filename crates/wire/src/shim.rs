@@ -35,7 +35,7 @@ pub const SCALE: Steps = bare16::SCALE;
 pub const QUANTISER: DelayQuantiser<Steps> =
     DelayQuantiser { scale: SCALE, hops: HopCount::Counted { max: u8::MAX } };
 /// Suggested UDP destination port. It must be used for nothing else, since switches write behind it: so it lies
-/// outside what IANA assigns (below 49152) and outside Linux's ephemeral ports (32768 to 60999).
+/// outside what IANA assigns (below 49152) and outside Linux's default ephemeral ports (32768 to 60999).
 pub const DEFAULT_UDP_PORT: u16 = 65_053;
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -112,11 +112,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
     /// Whether this is a version 1 shim. A switch must ask before it writes: the bytes may be somebody's payload.
     pub fn is_ours(&self) -> bool {
         self.version() == VERSION
-    }
-
-    /// X: some aware hop could not measure.
-    pub fn is_incomplete(&self) -> bool {
-        self.layout().flags & X != 0
     }
 
     /// D: hops must not update.
@@ -219,7 +214,7 @@ impl Repr {
 
     /// The meaning of the shim.
     pub fn telemetry(&self, scale: &Steps) -> MaxHopDelay {
-        let code = u32::from(self.max_hop_delay);
+        let (scale, code) = (scale.in_16_bits(), u32::from(self.max_hop_delay));
         MaxHopDelay {
             worst: scale.delay(code),
             hops: self.int_hops,
@@ -308,5 +303,13 @@ mod tests {
             assert_eq!(Repr::default().emit(&mut [0; 4][..have]), Err(short));
         }
         assert_eq!(Repr::parse(&[0x20, 0, 0, 0]), Err(Error::BadVersion { expected: 1, found: 2 }));
+    }
+
+    #[test]
+    fn a_scale_wider_than_the_field_saturates_at_the_field() {
+        let wide = Steps::new(8, 20);
+        let mut packet = Packet::new_checked(FRESH).expect("fits");
+        let _ = packet.update(Nanos::new(1 << 27), &wide);
+        assert!(Repr::parse(&packet.into_inner()).expect("parses").telemetry(&wide).saturated);
     }
 }

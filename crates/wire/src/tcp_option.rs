@@ -119,7 +119,8 @@ impl<T: AsRef<[u8]>> Packet<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// What a switch does: one more hop has measured `delay`.
+    /// What a switch does: one more hop has measured `delay`. An option may begin at an odd byte of the TCP header, as
+    /// [`find`] tells: then the checksum wants [`Delta::at`].
     pub fn update(&mut self, delay: Nanos, scale: &Steps) -> Delta {
         let new = self.max_hop_delay().max(scale.code16(delay));
         store(self.buffer.as_mut(), DELAY_AT, &U16::new(new))
@@ -194,7 +195,7 @@ impl Repr {
 
     /// This packet's own delay, on a path where `assumed_hops` are known to measure.
     pub fn telemetry(&self, scale: &Steps, assumed_hops: u8) -> MaxHopDelay {
-        scale.uncounted(u32::from(self.max_hop_delay), assumed_hops)
+        scale.in_16_bits().uncounted(u32::from(self.max_hop_delay), assumed_hops)
     }
 
     /// The delay of the forward path, as the receiver saw it.
@@ -207,6 +208,7 @@ impl Repr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum::internet;
 
     const FRESH: [u8; 8] = [0xfd, 8, 0x50, 0x53, 0, 0, 0xff, 0xff];
     const ANSWER: [u8; 8] = [0xfd, 8, 0x50, 0x53, 0, 7, 0, 100];
@@ -279,5 +281,19 @@ mod tests {
         assert!(matches!(changed(0, 254), Err(Error::BadKind { found: 254, .. })));
         assert!(matches!(changed(1, 7), Err(Error::BadLength { found: 7, .. })));
         assert!(matches!(changed(2, 0), Err(Error::BadIdentifier { found: 0x53, .. })));
+    }
+
+    #[test]
+    fn a_checksum_is_repaired_wherever_the_option_begins() {
+        for before in 0..5 {
+            let mut options = [1; 16];
+            options[before..before + HEADER_BYTES].copy_from_slice(&FRESH);
+            let old = internet(&options);
+            let at = find(&options, Ids::default()).expect("it is there");
+            assert_eq!(at, before);
+            let mut packet = Packet::new_checked(&mut options[at..], Ids::default()).expect("ours");
+            let delta = packet.update(Nanos::new(25_600), &SCALE);
+            assert_eq!(delta.at(at).apply(old), internet(&options), "at byte {at}");
+        }
     }
 }

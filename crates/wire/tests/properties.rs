@@ -1,6 +1,7 @@
 //! What holds across formats: updates in any order, codes that compare like values, checksums that stay right, and
 //! parsers that take any bytes.
 
+use poseidon_testkit::SplitMix64;
 use poseidon_types::Nanos;
 use poseidon_wire::checksum::{Delta, internet, internet_udp};
 use poseidon_wire::hop_word::{Codec, Layout};
@@ -143,25 +144,13 @@ proptest! {
     }
 }
 
-/// SplitMix64: enough for a loop that must be the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
 #[test]
 fn incremental_checksums_equal_full_ones() {
-    let mut random = Random(2023);
+    let mut random = SplitMix64::new(2023);
     let mut zeros = 0;
     for case in 0..200_000 {
         let mut packet: [u8; 24] =
-            core::array::from_fn(|_| u8::try_from(random.next() & 0xff).expect("a byte"));
+            core::array::from_fn(|_| u8::try_from(random.next_u64() & 0xff).expect("a byte"));
         // A quarter of the cases aim at the corners: words of all zeros and all ones, and a sum of zero.
         if case % 4 == 0 {
             packet.fill(if case % 8 == 0 { 0 } else { 0xff });
@@ -173,7 +162,7 @@ fn incremental_checksums_equal_full_ones() {
             packet[22..].copy_from_slice(&fill.to_be_bytes());
         }
         let (before, before_udp) = (internet(&packet), internet_udp(&packet));
-        let delay = Nanos::new(random.next() >> (random.next() % 64));
+        let delay = Nanos::new(random.next_u64() >> (random.next_u64() % 64));
         let delta = shim::Packet::new_checked(&mut packet[8..12]).expect("fits").update(delay, &shim::SCALE);
         zeros += usize::from(internet(&packet) == 0 || before == 0);
         assert_eq!(delta.apply(before), internet(&packet), "case {case}");

@@ -35,7 +35,7 @@ fn records(most: usize) -> impl Strategy<Value = Vec<HopRecord>> {
     prop::collection::vec(record, 0..=most)
 }
 
-/// A rising table with ranges of every size from 128 ns to seconds.
+/// A rising table with ranges of every size, from nanoseconds to minutes.
 fn table() -> Ranges {
     Ranges::new(core::array::from_fn(|i| (i as u64) << i)).expect("rises")
 }
@@ -142,13 +142,15 @@ proptest! {
     }
 
     #[test]
-    fn int_md(records in records(8), delays in delays(8), unit in 0_usize..3, cell in 1_u32..300) {
+    fn int_md(
+        records in records(8), delays in delays(8), unit in 0_usize..3, cell in 1_u32..300, budget in 1_u8..9,
+    ) {
         let time = [TimeUnit::NANO, TimeUnit::MICRO, TimeUnit::SecondOver2Pow32][unit];
         let units = Units { latency: time, timestamp: time, queue_bytes: cell, transmitted_bytes: 128 };
         let asked = Instructions(Instructions::HPCC.0 | Instructions::LATENCY.0);
         let repr = int_md::Repr {
             hop_words: u8::try_from(asked.words()).expect("few"),
-            remaining_hops: 8,
+            remaining_hops: budget,
             instructions: asked,
             ..Default::default()
         };
@@ -159,7 +161,14 @@ proptest! {
         for (node, (record, delay)) in (1..).zip(records.iter().zip(&delays)) {
             packet.push(&Hop::measured(node, Nanos::new(*delay), record, &units));
         }
-        let quantiser = int_md::quantiser(&units, repr.hop_words);
+        let quantiser = int_md::quantiser(&units, repr.hop_words, budget);
+        let measured = delays[..hops].iter().copied().map(Nanos::new);
+        prop_assert_eq!(packet.telemetry(&units), quantiser.carry_hops(measured));
+        if hops > usize::from(budget) {
+            prop_assert!(quantiser.carry(exact(&delays[..hops])).incomplete);
+            prop_assert_eq!(packet.hop_stack(&units, |_| None), None);
+            return Ok(());
+        }
         prop_assert_eq!(packet.telemetry(&units), quantiser.carry(exact(&delays[..hops])));
         let rate = |node: u32| records.get(node as usize - 1).map(|record| record.rate);
         let stack = packet.hop_stack(&units, rate).expect("complete");
@@ -168,16 +177,20 @@ proptest! {
     }
 
     #[test]
-    fn ioam(delays in delays(8)) {
-        let repr = ioam::Repr::fresh(1, TraceType(0x88_0000), 8).expect("fits");
+    fn ioam(delays in delays(8), room in 1_u8..9) {
+        let repr = ioam::Repr::fresh(1, TraceType(0x88_0000), usize::from(room)).expect("fits");
         let mut bytes = [0; 12 + 8 * 8];
         repr.emit(&mut bytes).expect("fits");
         let mut packet = ioam::Packet::new_checked(bytes).expect("parses");
         for delay in &delays {
             let transit_delay = Some(TRANSIT_DELAY.delay_code(Nanos::new(*delay)));
             let node = Node { transit_delay, ..Node::default() };
-            prop_assert!(packet.update(&node));
+            let _ = packet.update(&node);
         }
-        prop_assert_eq!(packet.telemetry(), ioam::quantiser(8).carry(exact(&delays)));
+        let measured = delays.iter().copied().map(Nanos::new);
+        prop_assert_eq!(packet.telemetry(), ioam::quantiser(room).carry_hops(measured));
+        if delays.len() <= usize::from(room) {
+            prop_assert_eq!(packet.telemetry(), ioam::quantiser(room).carry(exact(&delays)));
+        }
     }
 }

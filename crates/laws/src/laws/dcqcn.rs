@@ -159,12 +159,13 @@ impl Law for Dcqcn {
         self.catch_up(ack.now);
         if self.increase_bytes > 0.0 {
             self.bytes_since += bytes(ack.bytes);
-            let full = (self.bytes_since / self.increase_bytes).min(MOST_PERIODS as f64);
-            for _ in 0..count(full) {
+            let full = count((self.bytes_since / self.increase_bytes).min(MOST_PERIODS as f64));
+            for _ in 0..full {
                 self.byte_stage = self.byte_stage.saturating_add(1);
                 self.increase();
             }
-            self.bytes_since = bounded(self.bytes_since % self.increase_bytes, 0.0, self.increase_bytes);
+            let rest = self.bytes_since - full as f64 * self.increase_bytes;
+            self.bytes_since = bounded(rest, 0.0, self.increase_bytes);
         }
         if !ack.marked.is_zero() {
             self.on_notification(ack.now);
