@@ -1,0 +1,168 @@
+//! Closed forms: what a network without queues must do, to the picosecond.
+
+use poseidon_laws::AnyParams;
+use poseidon_plan::records::Kept;
+use poseidon_plan::switch::{Buffer, Mark, Stamp, Switch};
+use poseidon_plan::topology::Tiers;
+use poseidon_plan::traffic::{Connection, Message};
+use poseidon_plan::transport::{Eligibility, Transport};
+use poseidon_plan::{Backend, Link, Plan, Report, Topology};
+use poseidon_sim::Simulator;
+use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Picos};
+
+const FAST: Link = Link { rate: BitRate::from_gbps(200), delay: Picos::new(245_000) };
+const SLOW: Link = Link { rate: BitRate::from_gbps(25), delay: Picos::new(1_000_000) };
+/// A rate that does not divide a byte's picoseconds.
+const ODD: Link = Link { rate: BitRate::from_mbps(3_333), delay: Picos::new(333_333) };
+
+fn plan(topology: Topology, from: u32, to: u32, size: u64) -> Plan {
+    let mut law = AnyParams::of("fixed").expect("a law");
+    law.set("window", "32768 packets").expect("reads");
+    Plan {
+        seed: 1,
+        stop: Picos::from_nanos(Nanos::from_millis(1_000)),
+        topology,
+        switch: Switch {
+            pipeline: Picos::new(600_000),
+            buffer: Buffer::Shared { total: Bytes::new(64_000_000), alpha: Fraction::ratio(8, 1) },
+            mark: Mark::Off,
+            stamp: Stamp::MaxHopDelay,
+        },
+        silent_switches: Vec::new(),
+        transport: Transport {
+            mtu: Bytes::new(4_096),
+            header: Bytes::new(64),
+            ack: Bytes::new(64),
+            eligibility: Eligibility::Floor,
+            min_rto: Nanos::from_millis(100),
+        },
+        laws: vec![law],
+        connections: vec![Connection { from, to, law: 0, entropy: 0 }],
+        messages: vec![Message { connection: 0, at: Picos::new(12_345), size: Some(Bytes::new(size)) }],
+        sample_every: Picos::ZERO,
+        watched: Vec::new(),
+    }
+}
+
+fn run(plan: &Plan) -> (Kept, Report) {
+    let mut kept = Kept::default();
+    let report = Simulator.run(plan, &mut kept).expect("runs");
+    (kept, report)
+}
+
+/// When the last ACK arrives, link by link: a packet leaves a node once it is whole there and the one before has left.
+fn store_and_forward(plan: &Plan) -> Picos {
+    let connection = plan.connections[0];
+    let message = plan.messages[0];
+    let size = message.size.expect("a size").get();
+    let (mtu, header) = (plan.transport.mtu.get(), plan.transport.header.get());
+    let packets = size.div_ceil(mtu);
+    let bytes = |i: u64| header + if i + 1 == packets { size - (packets - 1) * mtu } else { mtu };
+    let mut at = vec![message.at; usize::try_from(packets).expect("small")];
+    let mut cross = |from, to, bytes: &dyn Fn(u64) -> u64| {
+        let links = plan.topology.links_between(from, to);
+        for (hop, link) in links.iter().enumerate() {
+            let mut free = Picos::ZERO;
+            for (i, at) in (0..).zip(&mut at) {
+                free = (*at).max(free) + link.rate.send_time_ceil(Bytes::new(bytes(i)));
+                let pipeline = if hop + 1 < links.len() { plan.switch.pipeline } else { Picos::ZERO };
+                *at = free + link.delay + pipeline;
+            }
+        }
+    };
+    cross(connection.from, connection.to, &bytes);
+    cross(connection.to, connection.from, &|_| plan.transport.ack.get());
+    *at.last().expect("a packet")
+}
+
+fn shapes() -> Vec<(&'static str, Topology, u32, u32)> {
+    let mixed = Topology::Tiers(Tiers {
+        pods: 4,
+        racks: 2,
+        hosts: 3,
+        aggregation: 2,
+        cores: 2,
+        host_link: SLOW,
+        rack_link: FAST,
+        core_link: ODD,
+    });
+    vec![
+        ("star", Topology::star(4, FAST), 0, 3),
+        ("star at an odd rate", Topology::star(2, ODD), 1, 0),
+        ("dumbbell with a slow middle", Topology::dumbbell(2, FAST, SLOW), 1, 2),
+        ("dumbbell with slow edges", Topology::dumbbell(2, SLOW, FAST), 3, 0),
+        (
+            "parking lot",
+            Topology::Chain(poseidon_plan::topology::Chain {
+                switches: 5,
+                hosts: 2,
+                host_link: FAST,
+                middle_link: ODD,
+            }),
+            1,
+            8,
+        ),
+        ("fat tree, same rack", Topology::fat_tree(4, FAST), 0, 1),
+        ("fat tree, same pod", Topology::fat_tree(4, FAST), 0, 3),
+        ("fat tree, other pod", Topology::fat_tree(4, FAST), 0, 15),
+        ("three tiers of three rates", mixed, 1, 20),
+    ]
+}
+
+#[test]
+fn the_completion_time_of_an_unloaded_path_is_the_closed_form() {
+    for (name, topology, from, to) in shapes() {
+        for size in [1, 100, 4_096, 4_097, 8_192, 100_000, 1_000_000] {
+            let plan = plan(topology.clone(), from, to, size);
+            let (kept, report) = run(&plan);
+            let row = kept.messages.first().unwrap_or_else(|| panic!("{name}, {size} B: not finished"));
+            assert_eq!(row.acknowledged, store_and_forward(&plan), "{name}, {size} B");
+            assert_eq!((row.retransmitted, report.dropped, report.in_flight), (0, 0, 0), "{name}, {size} B");
+            assert_eq!(report.delivered_bytes, Bytes::new(size), "{name}, {size} B");
+            let hops = u64::from(plan.topology.hops(from, to)) * 2 * size.div_ceil(4_096);
+            assert_eq!(report.packet_hops, hops, "{name}, {size} B");
+        }
+    }
+}
+
+#[test]
+fn one_packet_takes_the_base_rtt_that_laws_are_told() {
+    for (name, topology, from, to) in shapes() {
+        let plan = plan(topology, from, to, 4_096);
+        let (kept, _) = run(&plan);
+        let took = kept.messages[0].acknowledged - kept.messages[0].start;
+        assert_eq!(took, plan.base_rtt(from, to), "{name}");
+    }
+}
+
+#[test]
+fn the_same_plan_gives_the_same_bytes() {
+    let plan = plan(Topology::fat_tree(4, FAST), 0, 15, 1_000_000);
+    assert_eq!(run(&plan), run(&plan));
+}
+
+#[test]
+fn a_plan_that_makes_no_sense_is_refused_by_name() {
+    let good = plan(Topology::star(4, FAST), 0, 3, 1_000);
+    let refused = |change: &dyn Fn(&mut Plan)| {
+        let mut bad = good.clone();
+        change(&mut bad);
+        Simulator.run(&bad, &mut Kept::default()).expect_err("refused").to_string()
+    };
+    assert_eq!(refused(&|p| p.connections[0].to = 4), "connection 0: one of its hosts is not there");
+    assert_eq!(refused(&|p| p.connections[0].to = 0), "connection 0: it goes from a host to itself");
+    assert_eq!(refused(&|p| p.messages[0].connection = 7), "message 0: its connection is not there");
+    assert_eq!(
+        refused(&|p| p.laws[0] = AnyParams::of("hpcc").expect("a law")),
+        "connection 0: law \"hpcc\" needs hop-records; \
+         the host supplies rtt, ecn-echo, max-hop-delay, reverse-max-hop-delay, hop-count"
+    );
+    assert_eq!(
+        refused(&|p| p.switch.buffer = Buffer::Static { per_queue: Bytes::new(100) }),
+        "a buffer of 100 B does not hold one packet"
+    );
+    assert_eq!(
+        refused(&|p| p.topology = Topology::star(5_000, FAST)),
+        "this backend cannot do a switch with more than 4096 ports"
+    );
+}

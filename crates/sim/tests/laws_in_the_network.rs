@@ -1,0 +1,193 @@
+//! The laws on packets: where queues settle, who gets what, and what happens when packets are lost.
+
+use poseidon_laws::AnyParams;
+use poseidon_plan::records::Kept;
+use poseidon_plan::switch::{Buffer, Mark, Stamp, Switch};
+use poseidon_plan::topology::Chain;
+use poseidon_plan::traffic::{Connection, Message};
+use poseidon_plan::transport::{Eligibility, Transport};
+use poseidon_plan::{Backend, Link, Plan, Report, Topology};
+use poseidon_sim::Simulator;
+use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Picos};
+
+/// 200 Gbps, 245 ns links, 600 ns switches, 4096 B packets: Poseidon's evaluation (section 5).
+const LINK: Link = Link { rate: BitRate::from_gbps(200), delay: Picos::new(245_000) };
+
+const fn us(us: u64) -> Picos {
+    Picos::new(us * 1_000_000)
+}
+
+fn plan(topology: Topology, law: &str, stamp: Stamp, connections: Vec<(u32, u32)>) -> Plan {
+    Plan {
+        seed: 7,
+        stop: us(20_000),
+        topology,
+        switch: Switch {
+            pipeline: Picos::new(600_000),
+            buffer: Buffer::Shared { total: Bytes::new(64_000_000), alpha: Fraction::ratio(8, 1) },
+            mark: Mark::Off,
+            stamp,
+        },
+        silent_switches: Vec::new(),
+        transport: Transport {
+            mtu: Bytes::new(4_096),
+            header: Bytes::ZERO,
+            ack: Bytes::new(64),
+            eligibility: Eligibility::Floor,
+            min_rto: Nanos::from_micros(250),
+        },
+        laws: vec![AnyParams::of(law).expect("a law")],
+        messages: (0..connections.len())
+            .map(|i| Message { connection: u32::try_from(i).expect("few"), at: us(i as u64), size: None })
+            .collect(),
+        connections: (connections.into_iter())
+            .map(|(from, to)| Connection { from, to, law: 0, entropy: 0 })
+            .collect(),
+        sample_every: us(10),
+        watched: Vec::new(),
+    }
+}
+
+fn run(plan: &Plan) -> (Kept, Report) {
+    let mut kept = Kept::default();
+    let report = Simulator.run(plan, &mut kept).expect("runs");
+    (kept, report)
+}
+
+/// The delay at the one watched queue over the second half of the run, us.
+fn delay_us(kept: &Kept, plan: &Plan) -> f64 {
+    let late: Vec<f64> = (kept.queues.iter())
+        .filter(|row| row.at.get() > plan.stop.get() / 2)
+        .map(|row| row.delay.get() as f64 / 1_000.0)
+        .collect();
+    late.iter().sum::<f64>() / late.len() as f64
+}
+
+/// `senders` hosts to one receiver.
+fn incast(law: &str, stamp: Stamp, senders: u32) -> Plan {
+    let connections = (1..=senders).map(|from| (from, 0)).collect();
+    let mut plan = plan(Topology::star(senders + 1, LINK), law, stamp, connections);
+    // The receiver's port.
+    plan.watched = vec![(0, 0)];
+    plan
+}
+
+#[test]
+fn poseidon_queues_as_its_target_says() {
+    for (flows, target) in [(2, 5.01), (3, 6.77), (10, 12.00), (20, 15.01), (50, 18.99), (100, 22.00)] {
+        let plan = incast("poseidon", Stamp::MaxHopDelay, flows);
+        let (kept, report) = run(&plan);
+        let delay = delay_us(&kept, &plan);
+        let rate = report.delivered_bytes.get() as f64 * 8.0 / 20e6;
+        println!(
+            "{flows} flows: {delay:.2} us, T {target:.2} us, {rate:.1} Gbps, {} decisions",
+            report.decisions
+        );
+        assert!((delay / target - 1.0).abs() < 0.05, "{flows} flows: {delay} us against {target}");
+        assert!(rate > 195.0, "{flows} flows: {rate} Gbps");
+        assert_eq!(report.decisions_with_telemetry, report.decisions);
+    }
+}
+
+#[test]
+fn poseidon_queues_less_than_swift() {
+    let delay = |law, stamp| {
+        let plan = incast(law, stamp, 20);
+        delay_us(&run(&plan).0, &plan)
+    };
+    let (poseidon, swift) = (delay("poseidon", Stamp::MaxHopDelay), delay("swift", Stamp::Off));
+    println!("20 flows: poseidon {poseidon:.1} us, swift {swift:.1} us");
+    assert!(poseidon < 0.7 * swift, "{poseidon} {swift}");
+}
+
+/// A victim over two congested hops, M flows beside it on the first and N on the second: Fig. 14a in small.
+fn multi_hop(law: &str, stamp: Stamp, m: u32, n: u32) -> f64 {
+    let hosts = m.max(n) + 1;
+    let chain = Topology::Chain(Chain { switches: 3, hosts, host_link: LINK, middle_link: LINK });
+    let first = |i| i;
+    let (second, third) = (|i| hosts + i, |i| 2 * hosts + i);
+    // The victim crosses both middle links; the others one each.
+    let mut connections = vec![(first(0), third(0))];
+    connections.extend((1..=m).map(|i| (first(i), second(i))));
+    connections.extend((1..=n).map(|i| (second(i), third(i))));
+    let mut plan = plan(chain, law, stamp, connections);
+    // The victim sends a message as large as its fair share of the run, so that its end tells its rate.
+    let fair_gbps = 200.0 / f64::from(m.max(n) + 1);
+    let bytes = Bytes::new(2_500 * u64::from(200 / (m.max(n) + 1)) * 100);
+    plan.messages[0].size = Some(bytes);
+    plan.stop = us(60_000);
+    let (kept, report) = run(&plan);
+    let Some(row) = kept.messages.iter().find(|row| row.message == 0) else {
+        return 0.0;
+    };
+    assert_eq!(report.dropped, 0);
+    let took_ns = (row.acknowledged - row.start).get() as f64 / 1_000.0;
+    bytes.get() as f64 * 8.0 / took_ns / fair_gbps
+}
+
+#[test]
+fn a_victim_over_two_hops_keeps_its_share_with_poseidon_and_not_with_swift() {
+    for (m, n) in [(2, 2), (2, 9), (9, 2), (9, 9)] {
+        let poseidon = multi_hop("poseidon", Stamp::MaxHopDelay, m, n);
+        let swift = multi_hop("swift", Stamp::Off, m, n);
+        println!("({m}, {n}): share of fair: poseidon {poseidon:.3}, swift {swift:.3}");
+        assert!((0.9..1.1).contains(&poseidon), "({m}, {n}): {poseidon}");
+        assert!(swift < 0.3, "({m}, {n}): {swift}");
+    }
+}
+
+#[test]
+fn every_law_delivers_what_it_was_given() {
+    let table = [
+        ("poseidon", Stamp::MaxHopDelay),
+        ("swift", Stamp::Off),
+        ("hpcc", Stamp::HopRecords),
+        ("powertcp", Stamp::HopRecords),
+        ("theta-powertcp", Stamp::Off),
+        ("timely", Stamp::Off),
+        ("dcqcn", Stamp::Off),
+        ("dctcp", Stamp::Off),
+        ("cubic", Stamp::Off),
+        ("fixed", Stamp::Off),
+    ];
+    for (law, stamp) in table {
+        let mut plan = incast(law, stamp, 8);
+        plan.switch.mark = Mark::Step { threshold: Bytes::new(200_000) };
+        for message in &mut plan.messages {
+            message.size = Some(Bytes::new(1_000_000));
+        }
+        plan.stop = us(100_000);
+        let (kept, report) = run(&plan);
+        assert_eq!(kept.messages.len(), 8, "{law}: {report:?}");
+        assert_eq!(report.delivered_bytes, Bytes::new(8_000_000), "{law}");
+        assert_eq!(report.in_flight, 0, "{law}");
+        println!("{law}: done after {} , {} drops", kept.messages[7].acknowledged, report.dropped);
+    }
+}
+
+#[test]
+fn lost_packets_are_sent_again_until_all_have_arrived() {
+    // Buffers of ten packets under windows of 64: most of the first burst is lost.
+    let mut plan = incast("fixed", Stamp::Off, 8);
+    plan.switch.buffer = Buffer::Static { per_queue: Bytes::new(41_000) };
+    for message in &mut plan.messages {
+        message.size = Some(Bytes::new(1_000_000));
+    }
+    plan.stop = us(1_000_000);
+    let (kept, report) = run(&plan);
+    println!("{} drops, {} packets sent", report.dropped, report.sent);
+    assert_eq!(kept.messages.len(), 8, "{report:?}");
+    assert!(report.dropped > 100, "{report:?}");
+    assert_eq!(u64::try_from(kept.drops.len()), Ok(report.dropped));
+    assert_eq!(report.delivered_bytes, Bytes::new(8_000_000));
+}
+
+#[test]
+fn a_switch_that_does_not_stamp_is_unknown_and_not_empty() {
+    let mut plan = incast("poseidon", Stamp::MaxHopDelay, 2);
+    plan.silent_switches = vec![0];
+    plan.stop = us(1_000);
+    let (_, report) = run(&plan);
+    assert!(report.decisions > 0);
+    assert_eq!(report.decisions_with_telemetry, 0);
+}
