@@ -3,6 +3,7 @@
 //! to it.
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
+use poseidon_laws::law::SLOWEST_LINE;
 use poseidon_laws::{Ack, LAWS, Law, Loss, Path};
 use poseidon_testkit::operations::{Operation, apply, assert_sound, random_params};
 use poseidon_types::{BitRate, Bytes, HopRecord, HopStack, Nanos, Wrap};
@@ -51,7 +52,7 @@ fn run<L: Law>(choices: [u8; 16], path: &Path, operations: &[Operation]) {
 fn path(input: &mut Unstructured<'_>) -> Result<Path> {
     Ok(Path {
         mtu: Bytes::new(input.int_in_range(1..=65_535)?),
-        line_rate: BitRate::from_bps(input.int_in_range(1..=1_000_000_000_000)?),
+        line_rate: BitRate::from_bps(input.int_in_range(SLOWEST_LINE.get()..=1_000_000_000_000)?),
         base_rtt: Nanos::new(input.int_in_range(1..=u64::from(u32::MAX))?),
     })
 }

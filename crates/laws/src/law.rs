@@ -43,6 +43,9 @@ pub trait Law: Clone + Debug + PartialEq {
 /// Longer ones count as this.
 pub const LONGEST_RTT: Nanos = Nanos::new(u32::MAX as u64);
 
+/// The slowest line a law runs on: one packet then takes half a second at most.
+pub const SLOWEST_LINE: BitRate = BitRate::from_mbps(1);
+
 /// What a law knows of its path when the flow starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
@@ -60,7 +63,7 @@ impl Path {
     pub fn check(&self) -> Result<(), PathError> {
         match self {
             Self { mtu, .. } if !(1..=65_535).contains(&mtu.get()) => Err(PathError::Mtu(*mtu)),
-            Self { line_rate, .. } if line_rate.is_zero() => Err(PathError::LineRate),
+            Self { line_rate, .. } if *line_rate < SLOWEST_LINE => Err(PathError::LineRate(*line_rate)),
             Self { base_rtt, .. } if base_rtt.is_zero() || *base_rtt > LONGEST_RTT => {
                 Err(PathError::BaseRtt(*base_rtt))
             }
@@ -75,8 +78,8 @@ impl Path {
 pub enum PathError {
     /// The packet size is zero or above 65,535 bytes.
     Mtu(Bytes),
-    /// The line rate is zero.
-    LineRate,
+    /// The line rate is below [`SLOWEST_LINE`].
+    LineRate(BitRate),
     /// The base RTT is zero or above [`LONGEST_RTT`].
     BaseRtt(Nanos),
 }
@@ -85,7 +88,9 @@ impl core::fmt::Display for PathError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Mtu(mtu) => write!(f, "packet size is {mtu}; set it between 1 B and 65.535 kB"),
-            Self::LineRate => f.write_str("line rate is zero; set the sender's link rate"),
+            Self::LineRate(rate) => {
+                write!(f, "line rate is {rate}; set the sender's link rate, at least {SLOWEST_LINE}")
+            }
             Self::BaseRtt(rtt) => {
                 write!(f, "base RTT is {rtt}; set the unloaded round-trip time, below 4.29 s")
             }

@@ -91,7 +91,7 @@ fn errors_name_the_cause_and_the_fix() {
     assert_eq!(domain.to_string(), "law \"hpcc\": target_utilisation must be above 0 and at most 1");
     let no_path = Path { line_rate: BitRate::ZERO, ..PATH };
     let path = AnyParams::of("fixed").expect("a law").build(&no_path, Signals::ALL).expect_err("refused");
-    assert_eq!(path.to_string(), "line rate is zero; set the sender's link rate");
+    assert_eq!(path.to_string(), "line rate is 0 bps; set the sender's link rate, at least 1 Mbps");
     let unit = params.set("network-rtt", "28").expect_err("no unit");
     assert_eq!(unit.to_string(), "network_rtt: time without a unit: add one of ns, us, ms, s");
 }
