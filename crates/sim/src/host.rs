@@ -78,10 +78,10 @@ impl Rack {
         let node = world.rack_node(self.rack);
         let batch = world.calendar.take_batch(node);
         let (begins, stops) = (world.calendar.begins(), world.calendar.ends());
-        let mut arrivals = batch.iter().peekable();
+        let mut arrivals = batch.iter();
         loop {
             let timer = self.timers.peek().map(|Reverse(timer)| *timer).filter(|(time, _)| *time < stops);
-            let arrival = arrivals.peek().map(|arrival| begins + arrival.offset());
+            let arrival = arrivals.as_slice().first().map(|arrival| begins + arrival.offset());
             match (timer, arrival) {
                 (Some((now, timer)), arrival) if arrival.is_none_or(|at| now <= at) => {
                     self.timers.pop();

@@ -13,6 +13,9 @@ use std::collections::BinaryHeap;
 use crate::packet::{Fifo, Kind};
 use crate::world::World;
 
+/// How many arrivals ahead a packet is touched, so that it is in the cache when its turn comes.
+const AHEAD: usize = 8;
+
 /// All switches of a run.
 #[derive(Debug)]
 pub(crate) struct Switches {
@@ -61,11 +64,11 @@ impl Switches {
     pub(crate) fn visit(&mut self, world: &mut World<'_>, id: u32) {
         let batch = world.calendar.take_batch(id);
         let (begins, ends) = (world.calendar.begins(), world.calendar.ends());
-        let mut arrivals = batch.iter().peekable();
+        let mut arrivals = batch.iter();
         loop {
             let timer = self.switches[id as usize].timers.peek().map(|Reverse(timer)| *timer);
             let timer = timer.filter(|(time, _)| *time < ends);
-            let arrival = arrivals.peek().map(|arrival| begins + arrival.offset());
+            let arrival = arrivals.as_slice().first().map(|arrival| begins + arrival.offset());
             match (timer, arrival) {
                 (Some((time, port)), arrival) if arrival.is_none_or(|at| time <= at) => {
                     self.switches[id as usize].timers.pop();
@@ -73,6 +76,9 @@ impl Switches {
                 }
                 (_, Some(now)) => {
                     let packet = arrivals.next().map(|arrival| arrival.packet());
+                    if let Some(ahead) = arrivals.as_slice().get(AHEAD) {
+                        world.arena.touch(ahead.packet());
+                    }
                     self.arrive(world, id, packet.expect("it was there a moment ago"), now);
                 }
                 (_, None) => break,
