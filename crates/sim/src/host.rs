@@ -140,11 +140,16 @@ impl Rack {
         });
         let mtu = plan.transport.mtu.get();
         let size = message.size.map_or(u64::MAX, Bytes::get);
-        let packets = u32::try_from(size.div_ceil(mtu)).unwrap_or_else(|_| u32::MAX - sender.end());
-        let last = size - u64::from(packets - 1).saturating_mul(mtu).min(size - 1);
+        let room = u32::MAX - sender.end();
+        let packets = u32::try_from(size.div_ceil(mtu)).unwrap_or(u32::MAX).min(room);
+        if packets == 0 {
+            // A message without an end is in front of it: its turn never comes.
+            return;
+        }
+        let last = size - (u64::from(packets) - 1) * mtu;
         sender.messages.push_back(Sending {
             message: index,
-            end: sender.end().saturating_add(packets),
+            end: sender.end() + packets,
             last_payload: u16::try_from(last.min(mtu)).expect("an MTU fits 16 bits"),
             start: message.at,
             size: Bytes::new(size),
