@@ -133,8 +133,22 @@ impl Plan {
 
     /// The time from the first bit of a full packet out to the last bit of its ACK in, with nothing else on the way.
     pub fn base_rtt(&self, from: u32, to: u32) -> Picos {
-        let data = self.transport.mtu + self.transport.header;
-        self.crossing(from, to, data) + self.crossing(to, from, self.transport.ack)
+        self.crossing(from, to, self.data_size()) + self.crossing(to, from, self.ack_size())
+    }
+
+    /// A full data packet on the wire, telemetry included.
+    pub fn data_size(&self) -> Bytes {
+        self.transport.mtu + self.data_overhead()
+    }
+
+    /// What a data packet carries beside its payload.
+    pub fn data_overhead(&self) -> Bytes {
+        self.transport.header + self.switch.stamp.data_bytes()
+    }
+
+    /// An ACK on the wire, telemetry included.
+    pub fn ack_size(&self) -> Bytes {
+        self.transport.ack + self.switch.stamp.ack_bytes()
     }
 
     /// The time from the first bit of a packet out to its last bit in, with nothing else on the way.
@@ -155,7 +169,7 @@ impl Plan {
 
     fn check_sizes(&self) -> Result<(), PlanError> {
         let Transport { mtu, header, ack, .. } = self.transport;
-        let largest = (mtu + header).max(ack);
+        let largest = self.data_size().max(self.ack_size());
         if mtu.is_zero() || ack.is_zero() || largest > Bytes::new(65_535) {
             return Err(PlanError::PacketSize { mtu, header, ack });
         }

@@ -49,8 +49,35 @@ pub enum Mark {
 pub enum Stamp {
     /// Nothing: the switch does not speak telemetry.
     Off,
-    /// The largest hop delay, exactly as measured.
-    MaxHopDelay,
-    /// One record per hop.
+    /// The largest hop delay.
+    MaxHopDelay(Carrier),
+    /// One record per hop, exact and without bytes of its own.
     HopRecords,
+}
+
+/// What carries the largest hop delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// Nothing that has bytes: laws see what was measured, to the nanosecond.
+    Exact,
+    /// The MHD shim behind UDP: 256 ns, saturating, four bytes; an ACK carries its own shim and the reflection.
+    Shim,
+}
+
+impl Stamp {
+    /// Bytes that telemetry adds to a data packet.
+    pub const fn data_bytes(self) -> Bytes {
+        match self {
+            Self::MaxHopDelay(Carrier::Shim) => Bytes::new(4),
+            Self::Off | Self::MaxHopDelay(Carrier::Exact) | Self::HopRecords => Bytes::ZERO,
+        }
+    }
+
+    /// Bytes that telemetry adds to an ACK.
+    pub const fn ack_bytes(self) -> Bytes {
+        match self {
+            Self::MaxHopDelay(Carrier::Shim) => Bytes::new(8),
+            Self::Off | Self::MaxHopDelay(Carrier::Exact) | Self::HopRecords => Bytes::ZERO,
+        }
+    }
 }

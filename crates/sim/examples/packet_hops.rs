@@ -6,7 +6,7 @@
 
 use poseidon_laws::AnyParams;
 use poseidon_plan::records::Kept;
-use poseidon_plan::switch::{Buffer, Mark, Stamp, Switch};
+use poseidon_plan::switch::{Buffer, Carrier, Mark, Stamp, Switch};
 use poseidon_plan::traffic::{Connection, Message};
 use poseidon_plan::transport::{Eligibility, Transport};
 use poseidon_plan::{Backend, Link, Plan, Topology};
@@ -18,7 +18,11 @@ fn main() {
     let all: &[(u32, u64)] = &[(8, 2_000), (16, 400), (32, 60), (64, 12)];
     let asked = |name: &str, others: &[&str]| has(name) || !others.iter().any(|other| has(other));
     let hosts = ["128", "1024", "8192", "65536"];
-    let laws = [("poseidon", Stamp::MaxHopDelay), ("swift", Stamp::MaxHopDelay), ("hpcc", Stamp::HopRecords)];
+    let laws = [
+        ("poseidon", Stamp::MaxHopDelay(Carrier::Shim)),
+        ("swift", Stamp::MaxHopDelay(Carrier::Shim)),
+        ("hpcc", Stamp::HopRecords),
+    ];
     let sizes: Vec<(u32, u64)> = (all.iter().zip(hosts))
         .filter(|(_, name)| if has("--quick") { *name == "128" } else { asked(name, &hosts) })
         .map(|(size, _)| *size)

@@ -6,9 +6,10 @@
 use core::cmp::Reverse;
 use poseidon_laws::{Ack, Loss, Pacing};
 use poseidon_plan::records::MessageRow;
-use poseidon_plan::switch::Stamp;
+use poseidon_plan::switch::{Carrier, Stamp};
 use poseidon_plan::transport::Eligibility;
-use poseidon_types::{Bytes, HopPath, Nanos, Packets, Picos, Signals, Wrap};
+use poseidon_types::{Bytes, HopPath, MaxHopDelay, Nanos, Packets, Picos, Signals, Wrap};
+use poseidon_wire::shim;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::connection::{Receiver, Sender, Sending};
@@ -174,7 +175,7 @@ impl Rack {
         let receiver = &mut ends.receivers[data.connection as usize];
         world.report.delivered += 1;
         if receiver.receive(data.seq) {
-            world.report.delivered_bytes += Bytes::new(u64::from(data.size)) - world.plan.transport.header;
+            world.report.delivered_bytes += Bytes::new(u64::from(data.size)) - world.plan.data_overhead();
         }
         let back = world.network.place(connection.from);
         world.arena[id] = Packet {
@@ -189,7 +190,7 @@ impl Rack {
             own_hops: 0,
             reflected_delay: data.own_delay,
             reflected_hops: data.own_hops,
-            size: u16::try_from(world.plan.transport.ack.get()).expect("checked"),
+            size: u16::try_from(world.plan.ack_size().get()).expect("checked"),
             kind: Kind::Ack,
             ..data
         };
@@ -210,7 +211,7 @@ impl Rack {
         let rtt = (now - ack.sent_at) / 1_000;
         sender.srtt = if sender.srtt == 0 { rtt } else { (3 * sender.srtt + rtt) / 4 };
         let bytes = mtu * u64::from(acked.packets);
-        let known = |hops: u8, delay: u32| (hops > 0).then(|| Nanos::new(u64::from(delay)));
+        let stamp = world.plan.switch.stamp;
         let window = sender.law.decision().window;
         sender.law.on_ack(&Ack {
             now: Nanos::new(now / 1_000),
@@ -220,8 +221,8 @@ impl Rack {
             marked: if ack.marked { bytes } else { Bytes::ZERO },
             acked_seq: u64::from(sender.una) * mtu.get(),
             next_seq: u64::from(sender.next) * mtu.get(),
-            max_hop_delay: known(ack.reflected_hops, ack.reflected_delay),
-            reverse_max_hop_delay: known(ack.own_hops, ack.own_delay),
+            max_hop_delay: read(stamp, ack.reflected_hops, ack.reflected_delay),
+            reverse_max_hop_delay: read(stamp, ack.own_hops, ack.own_delay),
             hops: HopPath { records: world.stacks.get(ack.records).as_slice(), wrap: Wrap::NEVER },
             hop_count: ack.switches,
             // Less than half of the window was in use when the ACK arrived.
@@ -353,17 +354,27 @@ impl Rack {
 pub(crate) fn supplies(stamp: Stamp) -> Signals {
     let telemetry = match stamp {
         Stamp::Off => Signals::NONE,
-        Stamp::MaxHopDelay => Signals::MAX_HOP_DELAY | Signals::REVERSE_MAX_HOP_DELAY,
+        Stamp::MaxHopDelay(_) => Signals::MAX_HOP_DELAY | Signals::REVERSE_MAX_HOP_DELAY,
         Stamp::HopRecords => Signals::HOP_RECORDS,
     };
     Signals::RTT | Signals::ECN_ECHO | Signals::HOP_COUNT | telemetry
+}
+
+/// What a host reads of the largest hop delay, after whatever carried it. Hops compare codes, but the code of the largest
+/// delay is the largest code, so it is enough to pass the value through the carrier once.
+fn read(stamp: Stamp, hops: u8, delay: u32) -> Option<Nanos> {
+    let measured = MaxHopDelay { worst: Nanos::new(u64::from(delay)), hops, ..MaxHopDelay::default() };
+    match stamp {
+        Stamp::MaxHopDelay(Carrier::Shim) => shim::QUANTISER.carry(measured).delay(),
+        Stamp::MaxHopDelay(Carrier::Exact) | Stamp::HopRecords | Stamp::Off => measured.delay(),
+    }
 }
 
 fn new_packet(world: &mut World<'_>, sender: &Sender, connection: u32, seq: u32, now: u64) -> u32 {
     let plan = world.plan;
     let ends = plan.connections[connection as usize];
     let mtu = u16::try_from(plan.transport.mtu.get()).expect("checked");
-    let header = u16::try_from(plan.transport.header.get()).expect("checked");
+    let header = u16::try_from(plan.data_overhead().get()).expect("checked");
     let to = world.network.place(ends.to);
     let records = if plan.switch.stamp == Stamp::HopRecords { world.stacks.add() } else { NONE };
     world.report.sent += 1;

@@ -2,7 +2,7 @@
 
 use poseidon_laws::AnyParams;
 use poseidon_plan::records::Kept;
-use poseidon_plan::switch::{Buffer, Mark, Stamp, Switch};
+use poseidon_plan::switch::{Buffer, Carrier, Mark, Stamp, Switch};
 use poseidon_plan::topology::Tiers;
 use poseidon_plan::traffic::{Connection, Message};
 use poseidon_plan::transport::{Eligibility, Transport};
@@ -26,7 +26,7 @@ fn plan(topology: Topology, from: u32, to: u32, size: u64) -> Plan {
             pipeline: Picos::new(600_000),
             buffer: Buffer::Shared { total: Bytes::new(64_000_000), alpha: Fraction::ratio(8, 1) },
             mark: Mark::Off,
-            stamp: Stamp::MaxHopDelay,
+            stamp: Stamp::MaxHopDelay(Carrier::Shim),
         },
         silent_switches: Vec::new(),
         transport: Transport {
@@ -55,7 +55,7 @@ fn store_and_forward(plan: &Plan) -> Picos {
     let connection = plan.connections[0];
     let message = plan.messages[0];
     let size = message.size.expect("a size").get();
-    let (mtu, header) = (plan.transport.mtu.get(), plan.transport.header.get());
+    let (mtu, header) = (plan.transport.mtu.get(), plan.data_overhead().get());
     let packets = size.div_ceil(mtu);
     let bytes = |i: u64| header + if i + 1 == packets { size - (packets - 1) * mtu } else { mtu };
     let mut at = vec![message.at; usize::try_from(packets).expect("small")];
@@ -71,7 +71,7 @@ fn store_and_forward(plan: &Plan) -> Picos {
         }
     };
     cross(connection.from, connection.to, &bytes);
-    cross(connection.to, connection.from, &|_| plan.transport.ack.get());
+    cross(connection.to, connection.from, &|_| plan.ack_size().get());
     *at.last().expect("a packet")
 }
 

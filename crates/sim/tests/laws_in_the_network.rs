@@ -2,7 +2,7 @@
 
 use poseidon_laws::AnyParams;
 use poseidon_plan::records::Kept;
-use poseidon_plan::switch::{Buffer, Mark, Stamp, Switch};
+use poseidon_plan::switch::{Buffer, Carrier, Mark, Stamp, Switch};
 use poseidon_plan::topology::Chain;
 use poseidon_plan::traffic::{Connection, Message};
 use poseidon_plan::transport::{Eligibility, Transport};
@@ -75,7 +75,7 @@ fn incast(law: &str, stamp: Stamp, senders: u32) -> Plan {
 #[test]
 fn poseidon_queues_as_its_target_says() {
     for (flows, target) in [(2, 5.01), (3, 6.77), (10, 12.00), (20, 15.01), (50, 18.99), (100, 22.00)] {
-        let plan = incast("poseidon", Stamp::MaxHopDelay, flows);
+        let plan = incast("poseidon", Stamp::MaxHopDelay(Carrier::Exact), flows);
         let (kept, report) = run(&plan);
         let delay = delay_us(&kept, &plan);
         let rate = report.delivered_bytes.get() as f64 * 8.0 / 20e6;
@@ -95,7 +95,8 @@ fn poseidon_queues_less_than_swift() {
         let plan = incast(law, stamp, 20);
         delay_us(&run(&plan).0, &plan)
     };
-    let (poseidon, swift) = (delay("poseidon", Stamp::MaxHopDelay), delay("swift", Stamp::Off));
+    let (poseidon, swift) =
+        (delay("poseidon", Stamp::MaxHopDelay(Carrier::Exact)), delay("swift", Stamp::Off));
     println!("20 flows: poseidon {poseidon:.1} us, swift {swift:.1} us");
     assert!(poseidon < 0.7 * swift, "{poseidon} {swift}");
 }
@@ -128,7 +129,7 @@ fn multi_hop(law: &str, stamp: Stamp, m: u32, n: u32) -> f64 {
 #[test]
 fn a_victim_over_two_hops_keeps_its_share_with_poseidon_and_not_with_swift() {
     for (m, n) in [(2, 2), (2, 9), (9, 2), (9, 9)] {
-        let poseidon = multi_hop("poseidon", Stamp::MaxHopDelay, m, n);
+        let poseidon = multi_hop("poseidon", Stamp::MaxHopDelay(Carrier::Exact), m, n);
         let swift = multi_hop("swift", Stamp::Off, m, n);
         println!("({m}, {n}): share of fair: poseidon {poseidon:.3}, swift {swift:.3}");
         assert!((0.9..1.1).contains(&poseidon), "({m}, {n}): {poseidon}");
@@ -139,7 +140,7 @@ fn a_victim_over_two_hops_keeps_its_share_with_poseidon_and_not_with_swift() {
 #[test]
 fn every_law_delivers_what_it_was_given() {
     let table = [
-        ("poseidon", Stamp::MaxHopDelay),
+        ("poseidon", Stamp::MaxHopDelay(Carrier::Exact)),
         ("swift", Stamp::Off),
         ("hpcc", Stamp::HopRecords),
         ("powertcp", Stamp::HopRecords),
@@ -184,10 +185,23 @@ fn lost_packets_are_sent_again_until_all_have_arrived() {
 
 #[test]
 fn a_switch_that_does_not_stamp_is_unknown_and_not_empty() {
-    let mut plan = incast("poseidon", Stamp::MaxHopDelay, 2);
+    let mut plan = incast("poseidon", Stamp::MaxHopDelay(Carrier::Exact), 2);
     plan.silent_switches = vec![0];
     plan.stop = us(1_000);
     let (_, report) = run(&plan);
     assert!(report.decisions > 0);
     assert_eq!(report.decisions_with_telemetry, 0);
+}
+
+#[test]
+fn the_shim_is_charged_and_costs_poseidon_little() {
+    use poseidon_wire::{reflection, shim};
+    let stamp = Stamp::MaxHopDelay(Carrier::Shim);
+    assert_eq!(stamp.data_bytes(), Bytes::new(shim::HEADER_BYTES as u64));
+    assert_eq!(stamp.ack_bytes(), Bytes::new((shim::HEADER_BYTES + reflection::HEADER_BYTES) as u64));
+    // Rounding down to 256 ns makes a queue look shorter by 128 ns on average.
+    let plan = incast("poseidon", stamp, 10);
+    let delay = delay_us(&run(&plan).0, &plan);
+    println!("10 flows through the shim: {delay:.2} us, T 12.00 us");
+    assert!((delay / 12.0 - 1.0).abs() < 0.05, "{delay}");
 }

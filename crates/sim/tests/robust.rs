@@ -3,7 +3,7 @@
 
 use poseidon_laws::{AnyParams, LAWS};
 use poseidon_plan::records::Kept;
-use poseidon_plan::switch::{Buffer, Mark, Stamp, Switch};
+use poseidon_plan::switch::{Buffer, Carrier, Mark, Stamp, Switch};
 use poseidon_plan::topology::{Chain, Tiers};
 use poseidon_plan::traffic::{Connection, Message};
 use poseidon_plan::transport::{Eligibility, Transport};
@@ -72,14 +72,14 @@ fn random_plan(rng: &mut SplitMix64) -> Plan {
             message.size = message.size.map(|size| size.max(Bytes::new(1)));
         }
     }
-    let stamp = *rng.pick(&[Stamp::Off, Stamp::MaxHopDelay, Stamp::HopRecords]);
+    let stamp = *rng.pick(&[Stamp::Off, Stamp::MaxHopDelay(Carrier::Exact), Stamp::HopRecords]);
     let law = |rng: &mut SplitMix64| {
         let any = rng.pick(LAWS).name;
         let fitting = match stamp {
             Stamp::Off => {
                 *rng.pick(&["swift", "theta-powertcp", "timely", "dcqcn", "dctcp", "cubic", "fixed"])
             }
-            Stamp::MaxHopDelay => *rng.pick(&["poseidon", "swift"]),
+            Stamp::MaxHopDelay(_) => *rng.pick(&["poseidon", "swift"]),
             Stamp::HopRecords => *rng.pick(&["hpcc", "powertcp"]),
         };
         AnyParams::of(if wrong { any } else { fitting }).expect("in the table")
