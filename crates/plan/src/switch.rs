@@ -42,6 +42,29 @@ pub enum Mark {
         /// Bytes.
         threshold: Bytes,
     },
+    /// A share of the packets that rises from none at `min` bytes behind them to `probability` at `max`, and all beyond
+    /// (RED on the instantaneous queue, as DCQCN uses it).
+    Red {
+        /// Bytes.
+        min: Bytes,
+        /// Bytes.
+        max: Bytes,
+        /// The share at `max`.
+        probability: Fraction,
+    },
+    /// `CoDel` as RFC 8289 has it, with marks for drops.
+    CodelRfc(Codel),
+    /// `CoDel` as a Tofino program has it, which RPM builds on.
+    CodelTofino(Codel),
+}
+
+/// `CoDel`'s two constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Codel {
+    /// A packet may wait this long.
+    pub target: Picos,
+    /// And longer for this long, before one is marked.
+    pub interval: Picos,
 }
 
 /// What the switch writes into packets.

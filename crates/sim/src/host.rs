@@ -13,7 +13,7 @@ use poseidon_wire::shim;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::connection::{Receiver, Sender, Sending};
-use crate::network::mix;
+use crate::network::{low_half, mix};
 use crate::packet::{Fifo, Kind, NONE, Packet};
 use crate::world::World;
 
@@ -424,9 +424,4 @@ fn timeout(world: &World<'_>, sender: &Sender) -> u64 {
     };
     let wait = world.plan.transport.min_rto.max(Nanos::new(2 * sender.srtt) + gap);
     Picos::from_nanos(wait).get()
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the low half is asked for")]
-const fn low_half(x: u64) -> u32 {
-    x as u32
 }

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | a host decides to send it | `host::Rack::send_next` |
 //! | it waits, is marked and stamped, and leaves a port | `switch::Switches::enqueue`, `switch::Switches::depart` |
+//! | whether it is marked | `mark::Marker::marks`: one line per policy |
 //! | it chooses its way | `network::Network::route` |
 //! | it arrives in a later window | `calendar::Calendar::arrive` |
 //! | it is acknowledged | `host::Rack::on_data` |
@@ -19,6 +20,7 @@
 mod calendar;
 mod connection;
 mod host;
+mod mark;
 mod network;
 mod packet;
 mod run;

@@ -229,3 +229,9 @@ pub(crate) const fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
 }
+
+/// The low half of well-mixed bits.
+#[expect(clippy::cast_possible_truncation, reason = "the low half is asked for")]
+pub(crate) const fn low_half(x: u64) -> u32 {
+    x as u32
+}

@@ -6,10 +6,11 @@
 
 use core::cmp::Reverse;
 use poseidon_plan::records::{DropRow, QueueRow};
-use poseidon_plan::switch::{Buffer, Mark, Stamp};
+use poseidon_plan::switch::{Buffer, Stamp};
 use poseidon_types::{Bytes, HopRecord, Nanos, Picos};
 use std::collections::BinaryHeap;
 
+use crate::mark::{Departure, Marker};
 use crate::packet::{Fifo, Kind};
 use crate::world::World;
 
@@ -34,6 +35,7 @@ struct Port {
     sent: u64,
     /// How long the packet that left last had waited, ns.
     last_delay: u32,
+    marker: Marker,
 }
 
 #[derive(Debug)]
@@ -47,7 +49,14 @@ struct Switch {
 
 impl Switches {
     pub(crate) fn new(world: &World<'_>) -> Self {
-        let idle = Port { free_at: 0, queue: Fifo::EMPTY, waiting: 0, sent: 0, last_delay: 0 };
+        let idle = Port {
+            free_at: 0,
+            queue: Fifo::EMPTY,
+            waiting: 0,
+            sent: 0,
+            last_delay: 0,
+            marker: Marker::default(),
+        };
         let silent = &world.plan.silent_switches;
         let switch = |id| Switch {
             used: 0,
@@ -167,8 +176,15 @@ impl Switches {
         let header = &mut world.arena[packet];
         let delay = u32::try_from((now - header.enqueued_at) / 1_000).unwrap_or(u32::MAX);
         state.last_delay = delay;
-        if let Mark::Step { threshold } = world.plan.switch.mark {
-            header.marked |= header.kind == Kind::Data && state.waiting > threshold.get();
+        if header.kind == Kind::Data {
+            let departure = Departure {
+                now,
+                waited: now - header.enqueued_at,
+                behind: state.waiting,
+                largest: world.plan.data_size(),
+                dice: world.plan.seed ^ (u64::from(port) << 40) ^ state.sent,
+            };
+            header.marked |= state.marker.marks(&world.plan.switch.mark, &departure);
         }
         if self.switches[id as usize].stamps {
             header.own_delay = header.own_delay.max(delay);

@@ -3,7 +3,7 @@
 
 use poseidon_laws::{AnyParams, LAWS};
 use poseidon_plan::records::Kept;
-use poseidon_plan::switch::{Buffer, Carrier, Mark, Stamp, Switch};
+use poseidon_plan::switch::{Buffer, Carrier, Codel, Mark, Stamp, Switch};
 use poseidon_plan::topology::{Chain, Tiers};
 use poseidon_plan::traffic::{Connection, Message};
 use poseidon_plan::transport::{Eligibility, Transport};
@@ -98,7 +98,14 @@ fn random_plan(rng: &mut SplitMix64) -> Plan {
                     alpha: Fraction::ratio(*rng.pick(&[0, 1, 8]), *rng.pick(&[1, 8])),
                 }
             },
-            mark: *rng.pick(&[Mark::Off, Mark::Step { threshold: Bytes::new(10_000) }]),
+            mark: *rng.pick(&[
+                Mark::Off,
+                Mark::Step { threshold: Bytes::new(10_000) },
+                Mark::Red { min: Bytes::new(5_000), max: Bytes::new(1), probability: Fraction::ratio(1, 5) },
+                Mark::CodelRfc(Codel { target: Picos::ZERO, interval: Picos::MAX }),
+                Mark::CodelRfc(Codel { target: Picos::new(1_000_000), interval: Picos::new(20_000_000) }),
+                Mark::CodelTofino(Codel { target: Picos::new(1_000_000), interval: Picos::ZERO }),
+            ]),
             stamp,
         },
         silent_switches: if rng.below(4) == 0 { vec![0] } else { Vec::new() },
