@@ -155,15 +155,25 @@ impl Calendar {
         }
     }
 
-    /// Moves on to the next window in which anybody has something to do; `false` where there is none.
-    pub(crate) fn advance(&mut self) -> bool {
+    /// The window of an instant.
+    pub(crate) const fn window_of(&self, time: u64) -> u64 {
+        time >> self.bits
+    }
+
+    /// The next window in which anybody here has something to do.
+    pub(crate) fn next(&self) -> Option<u64> {
         let in_ring = (1..SLOTS as u64).map(|ahead| self.window + ahead).find(|window| {
             let lists = &self.lists[slot(*window)];
             !lists[0].is_empty() || !lists[1].is_empty()
         });
         let in_heap = self.later.peek().map(|Reverse((window, ..))| *window);
-        let Some(next) = in_ring.into_iter().chain(in_heap).min() else { return false };
-        self.window = next;
+        in_ring.into_iter().chain(in_heap).min()
+    }
+
+    /// Moves on to a later window; nothing may be left to do before it.
+    pub(crate) fn advance_to(&mut self, window: u64) {
+        debug_assert!(window > self.window && self.next().is_none_or(|next| next >= window));
+        self.window = window;
         while let Some(Reverse((window, node, arrival))) = self.later.peek().copied() {
             if window >= self.window + SLOTS as u64 {
                 break;
@@ -171,7 +181,6 @@ impl Calendar {
             self.later.pop();
             self.put(window, node, arrival);
         }
-        true
     }
 }
 
@@ -187,15 +196,17 @@ mod tests {
         calendar.arrive(0, 1, 700, 2);
         calendar.arrive(0, 1, 600, 3);
         calendar.arrive(1, 0, 1_000_000, 4);
-        assert!(calendar.advance());
+        assert_eq!(calendar.next(), Some(1));
+        calendar.advance_to(1);
         assert_eq!((calendar.begins(), calendar.take_list(false)), (512, vec![0]));
         let batch = calendar.take_batch(0);
         let seen: Vec<_> = batch.iter().map(|a| (a.offset(), a.port(), a.packet())).collect();
         assert_eq!(seen, [(88, 1, 3), (188, 1, 2), (188, 3, 1)]);
-        assert!(calendar.advance(), "the far arrival");
+        let far = calendar.next().expect("the far arrival");
+        calendar.advance_to(far);
         assert_eq!((calendar.begins(), calendar.take_list(true)), (1_000_000 / 512 * 512, vec![1]));
         assert_eq!(calendar.take_batch(1).len(), 1);
-        assert!(!calendar.advance());
+        assert_eq!(calendar.next(), None);
     }
 
     #[test]
@@ -204,7 +215,7 @@ mod tests {
         calendar.wake(0, 2_000);
         calendar.wake(0, 2_001);
         calendar.arrive(0, 0, 2_002, 7);
-        assert!(calendar.advance());
+        calendar.advance_to(1);
         assert_eq!(calendar.take_list(false), [0]);
         assert_eq!(calendar.take_batch(0).len(), 1);
     }

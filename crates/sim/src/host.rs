@@ -8,7 +8,7 @@ use poseidon_laws::{Ack, Loss, Pacing};
 use poseidon_plan::records::MessageRow;
 use poseidon_plan::switch::{Carrier, Stamp};
 use poseidon_plan::transport::Eligibility;
-use poseidon_types::{Bytes, HopPath, MaxHopDelay, Nanos, Packets, Picos, Signals, Wrap};
+use poseidon_types::{Bytes, HopPath, HopStack, MaxHopDelay, Nanos, Packets, Picos, Signals, Wrap};
 use poseidon_wire::shim;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -239,7 +239,7 @@ impl Rack {
         }
         sender.deadline = now + timeout(world, sender);
         while let Some(message) = sender.messages.front().filter(|message| message.end <= sender.una) {
-            world.sink.message(MessageRow {
+            world.rows.messages.push(MessageRow {
                 message: message.message,
                 start: message.start,
                 acknowledged: Picos::new(now),
@@ -376,7 +376,8 @@ fn new_packet(world: &mut World<'_>, sender: &Sender, connection: u32, seq: u32,
     let mtu = u16::try_from(plan.transport.mtu.get()).expect("checked");
     let header = u16::try_from(plan.data_overhead().get()).expect("checked");
     let to = world.network.place(ends.to);
-    let records = if plan.switch.stamp == Stamp::HopRecords { world.stacks.add() } else { NONE };
+    let records =
+        if plan.switch.stamp == Stamp::HopRecords { world.stacks.add(HopStack::EMPTY) } else { NONE };
     world.report.sent += 1;
     world.arena.add(Packet {
         sent_at: now,

@@ -19,6 +19,7 @@
 
 mod calendar;
 mod connection;
+mod exchange;
 mod host;
 mod mark;
 mod network;

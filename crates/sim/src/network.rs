@@ -53,6 +53,7 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) struct Network {
     shape: Topology,
+    switches: u32,
     seed: u64,
     /// The wires of all switch ports, switch by switch.
     wires: Vec<Wire>,
@@ -70,6 +71,7 @@ impl Network {
         let switches = plan.topology.switches();
         let mut network = Self {
             shape: plan.topology.clone(),
+            switches,
             seed: plan.seed,
             wires: Vec::new(),
             first: vec![0],
@@ -84,14 +86,22 @@ impl Network {
         network
     }
 
-    pub(crate) fn switches(&self) -> u32 {
-        self.shape.switches()
+    pub(crate) const fn switches(&self) -> u32 {
+        self.switches
     }
 
     /// The shortest time into a switch: no switch can influence another sooner.
     pub(crate) fn shortest(&self) -> u64 {
         let to_switches = self.wires.iter().filter(|wire| wire.node < self.switches());
         to_switches.chain(&self.host_wires).map(|wire| wire.delay).min().unwrap_or(1)
+    }
+
+    /// The shard of a node, of `shards`: racks in equal parts, each with its own switch; other switches spread evenly.
+    pub(crate) fn shard_of(&self, node: u32, shards: u32) -> u32 {
+        let (switches, racks) = (self.switches, self.racks);
+        let rack = if node >= switches { node - switches } else { node };
+        let (place, all) = if rack < racks { (rack, racks) } else { (rack - racks, switches - racks) };
+        u32::try_from(u64::from(place) * u64::from(shards) / u64::from(all.max(1))).unwrap_or(0)
     }
 
     /// The wires of a switch.

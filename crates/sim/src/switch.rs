@@ -102,12 +102,15 @@ impl Switches {
     /// Writes down the watched queues.
     pub(crate) fn sample(&self, world: &mut World<'_>, now: u64) {
         for &(switch, port) in &world.plan.watched {
+            if !world.owns(switch) {
+                continue;
+            }
             let range = world.network.ports(switch);
             let Some(state) = range.clone().nth(port as usize).and_then(|at| self.ports.get(at as usize))
             else {
                 continue;
             };
-            world.sink.queue(QueueRow {
+            world.rows.queues.push(QueueRow {
                 at: Picos::new(now),
                 switch,
                 port,
@@ -143,7 +146,7 @@ impl Switches {
         if state.waiting + size > limit {
             let connection = world.arena[packet].connection;
             world.report.dropped += 1;
-            world.sink.drop(DropRow { at: Picos::new(now), switch: id, connection });
+            world.rows.drops.push(DropRow { at: Picos::new(now), switch: id, connection });
             world.discard(packet);
             return;
         }

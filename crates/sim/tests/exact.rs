@@ -46,7 +46,7 @@ fn plan(topology: Topology, from: u32, to: u32, size: u64) -> Plan {
 
 fn run(plan: &Plan) -> (Kept, Report) {
     let mut kept = Kept::default();
-    let report = Simulator.run(plan, &mut kept).expect("runs");
+    let report = Simulator::default().run(plan, &mut kept).expect("runs");
     (kept, report)
 }
 
@@ -147,7 +147,7 @@ fn a_plan_that_makes_no_sense_is_refused_by_name() {
     let refused = |change: &dyn Fn(&mut Plan)| {
         let mut bad = good.clone();
         change(&mut bad);
-        Simulator.run(&bad, &mut Kept::default()).expect_err("refused").to_string()
+        Simulator::default().run(&bad, &mut Kept::default()).expect_err("refused").to_string()
     };
     assert_eq!(refused(&|p| p.connections[0].to = 4), "connection 0: one of its hosts is not there");
     assert_eq!(refused(&|p| p.connections[0].to = 0), "connection 0: it goes from a host to itself");

@@ -50,7 +50,7 @@ fn plan(topology: Topology, law: &str, stamp: Stamp, connections: Vec<(u32, u32)
 
 fn run(plan: &Plan) -> (Kept, Report) {
     let mut kept = Kept::default();
-    let report = Simulator.run(plan, &mut kept).expect("runs");
+    let report = Simulator::default().run(plan, &mut kept).expect("runs");
     (kept, report)
 }
 

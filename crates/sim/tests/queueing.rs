@@ -82,7 +82,7 @@ fn plan(load: f64, packets: u32) -> Plan {
 fn waits(plan: &Plan) -> Vec<u64> {
     let base = plan.base_rtt(0, SENDERS).get();
     let mut sink = Waits { plan, base, waits: vec![u64::MAX; plan.messages.len()] };
-    let report = Simulator.run(plan, &mut sink).expect("runs");
+    let report = Simulator::default().run(plan, &mut sink).expect("runs");
     assert_eq!((report.dropped, report.in_flight), (0, 0));
     sink.waits
 }

@@ -1,6 +1,7 @@
 //! Any plan is run or refused by name: nothing panics, nothing hangs, no packet appears or vanishes (which the engine itself
 //! checks at the end of every run), and the same plan gives the same result.
 
+use core::num::NonZeroU32;
 use poseidon_laws::{AnyParams, LAWS};
 use poseidon_plan::records::Kept;
 use poseidon_plan::switch::{Buffer, Carrier, Codel, Mark, Stamp, Switch};
@@ -14,6 +15,42 @@ use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Picos};
 
 const PLANS: u64 = 10_000;
 
+/// The engine's first promise: who runs which part of the network, and how many, changes nothing.
+#[test]
+fn any_number_of_threads_gives_the_same_bytes() {
+    let (mut compared, mut hops) = (0, 0);
+    for seed in 0..300 {
+        let mut plan = random_plan(&mut SplitMix64::new(seed));
+        // Real wires, so that windows are not of a picosecond, in which threads would do nothing but meet.
+        lengthen(&mut plan.topology);
+        plan.stop = plan.stop.min(Picos::new(60_000_000));
+        let run = |threads| {
+            let mut kept = Kept::default();
+            let simulator = Simulator { threads: NonZeroU32::new(threads).expect("some") };
+            simulator.run(&plan, &mut kept).map(|report| (report, kept))
+        };
+        let Ok(one) = run(1) else { continue };
+        for threads in [2, 3, 4, 8] {
+            assert_eq!(run(threads).as_ref(), Ok(&one), "seed {seed}, {threads} threads");
+        }
+        compared += 1;
+        hops += one.0.packet_hops;
+    }
+    println!("{compared} plans, {hops} packet-hops, the same on 1, 2, 3, 4 and 8 threads");
+    assert!(compared > 200 && hops > 100_000);
+}
+
+/// No wire is shorter than 245 ns.
+fn lengthen(topology: &mut Topology) {
+    let links = match topology {
+        Topology::Tiers(t) => vec![&mut t.host_link, &mut t.rack_link, &mut t.core_link],
+        Topology::Chain(c) => vec![&mut c.host_link, &mut c.middle_link],
+    };
+    for link in links {
+        link.delay = link.delay.max(Picos::new(245_000));
+    }
+}
+
 #[test]
 fn ten_thousand_random_plans_are_run_or_refused() {
     let (mut ran, mut refused, mut finished, mut dropped) = (0, 0, 0, 0);
@@ -21,7 +58,7 @@ fn ten_thousand_random_plans_are_run_or_refused() {
         let plan = random_plan(&mut SplitMix64::new(seed));
         let run = || {
             let mut kept = Kept::default();
-            Simulator.run(&plan, &mut kept).map(|report| (report, kept))
+            Simulator::default().run(&plan, &mut kept).map(|report| (report, kept))
         };
         match run() {
             Ok((report, kept)) => {
