@@ -2,46 +2,28 @@
 
 use poseidon_laws::AnyParams;
 use poseidon_plan::records::Kept;
-use poseidon_plan::switch::{Buffer, Carrier, Mark, Stamp, Switch};
+use poseidon_plan::switch::{Buffer, Carrier, Stamp};
 use poseidon_plan::topology::Tiers;
-use poseidon_plan::traffic::{Connection, Message};
-use poseidon_plan::transport::{Eligibility, Transport};
+use poseidon_plan::traffic::Message;
 use poseidon_plan::{Backend, Link, Plan, Report, Topology};
 use poseidon_sim::Simulator;
-use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Picos};
+use poseidon_testkit::plans;
+use poseidon_types::{BitRate, Bytes, Nanos, Picos};
 
-const FAST: Link = Link { rate: BitRate::from_gbps(200), delay: Picos::new(245_000) };
+const FAST: Link = plans::LINK;
 const SLOW: Link = Link { rate: BitRate::from_gbps(25), delay: Picos::new(1_000_000) };
 /// A rate that does not divide a byte's picoseconds.
 const ODD: Link = Link { rate: BitRate::from_mbps(3_333), delay: Picos::new(333_333) };
 
 fn plan(topology: Topology, from: u32, to: u32, size: u64) -> Plan {
-    let mut law = AnyParams::of("fixed").expect("a law");
-    law.set("window", "32768 packets").expect("reads");
-    Plan {
-        seed: 1,
-        stop: Picos::from_nanos(Nanos::from_millis(1_000)),
-        topology,
-        switch: Switch {
-            pipeline: Picos::new(600_000),
-            buffer: Buffer::Shared { total: Bytes::new(64_000_000), alpha: Fraction::ratio(8, 1) },
-            mark: Mark::Off,
-            stamp: Stamp::MaxHopDelay(Carrier::Shim),
-        },
-        silent_switches: Vec::new(),
-        transport: Transport {
-            mtu: Bytes::new(4_096),
-            header: Bytes::new(64),
-            ack: Bytes::new(64),
-            eligibility: Eligibility::Floor,
-            min_rto: Nanos::from_millis(100),
-        },
-        laws: vec![law],
-        connections: vec![Connection { from, to, law: 0, entropy: 0 }],
-        messages: vec![Message { connection: 0, at: Picos::new(12_345), size: Some(Bytes::new(size)) }],
-        sample_every: Picos::ZERO,
-        watched: Vec::new(),
-    }
+    let mut plan = plans::plan(topology, "fixed", &[(from, to)]);
+    plan.laws[0].set("window", "32768 packets").expect("reads");
+    plan.stop = Picos::from_nanos(Nanos::from_millis(1_000));
+    plan.switch.stamp = Stamp::MaxHopDelay(Carrier::Shim);
+    plan.transport.header = Bytes::new(64);
+    plan.transport.min_rto = Nanos::from_millis(100);
+    plan.messages[0] = Message { connection: 0, at: Picos::new(12_345), size: Some(Bytes::new(size)) };
+    plan
 }
 
 fn run(plan: &Plan) -> (Kept, Report) {

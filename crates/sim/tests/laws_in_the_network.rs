@@ -1,51 +1,15 @@
 //! The laws on packets: where queues settle, who gets what, and what happens when packets are lost.
 
-use poseidon_laws::AnyParams;
 use poseidon_plan::records::Kept;
-use poseidon_plan::switch::{Buffer, Carrier, Mark, Stamp, Switch};
+use poseidon_plan::switch::{Buffer, Carrier, Mark, Stamp};
 use poseidon_plan::topology::Chain;
-use poseidon_plan::traffic::{Connection, Message};
-use poseidon_plan::transport::{Eligibility, Transport};
-use poseidon_plan::{Backend, Link, Plan, Report, Topology};
+use poseidon_plan::{Backend, Plan, Report, Topology};
 use poseidon_sim::Simulator;
-use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Picos};
-
-/// 200 Gbps, 245 ns links, 600 ns switches, 4096 B packets: Poseidon's evaluation (section 5).
-const LINK: Link = Link { rate: BitRate::from_gbps(200), delay: Picos::new(245_000) };
+use poseidon_testkit::plans::{self, LINK};
+use poseidon_types::{Bytes, Picos};
 
 const fn us(us: u64) -> Picos {
     Picos::new(us * 1_000_000)
-}
-
-fn plan(topology: Topology, law: &str, stamp: Stamp, connections: Vec<(u32, u32)>) -> Plan {
-    Plan {
-        seed: 7,
-        stop: us(20_000),
-        topology,
-        switch: Switch {
-            pipeline: Picos::new(600_000),
-            buffer: Buffer::Shared { total: Bytes::new(64_000_000), alpha: Fraction::ratio(8, 1) },
-            mark: Mark::Off,
-            stamp,
-        },
-        silent_switches: Vec::new(),
-        transport: Transport {
-            mtu: Bytes::new(4_096),
-            header: Bytes::ZERO,
-            ack: Bytes::new(64),
-            eligibility: Eligibility::Floor,
-            min_rto: Nanos::from_micros(250),
-        },
-        laws: vec![AnyParams::of(law).expect("a law")],
-        messages: (0..connections.len())
-            .map(|i| Message { connection: u32::try_from(i).expect("few"), at: us(i as u64), size: None })
-            .collect(),
-        connections: (connections.into_iter())
-            .map(|(from, to)| Connection { from, to, law: 0, entropy: 0 })
-            .collect(),
-        sample_every: us(10),
-        watched: Vec::new(),
-    }
 }
 
 fn run(plan: &Plan) -> (Kept, Report) {
@@ -65,10 +29,11 @@ fn delay_us(kept: &Kept, plan: &Plan) -> f64 {
 
 /// `senders` hosts to one receiver.
 fn incast(law: &str, stamp: Stamp, senders: u32) -> Plan {
-    let connections = (1..=senders).map(|from| (from, 0)).collect();
-    let mut plan = plan(Topology::star(senders + 1, LINK), law, stamp, connections);
+    let connections: Vec<_> = (1..=senders).map(|from| (from, 0)).collect();
+    let mut plan = plans::plan(Topology::star(senders + 1, LINK), law, &connections);
+    plan.switch.stamp = stamp;
     // The receiver's port.
-    plan.watched = vec![(0, 0)];
+    (plan.watched, plan.sample_every) = (vec![(0, 0)], us(10));
     plan
 }
 
@@ -111,7 +76,8 @@ fn multi_hop(law: &str, stamp: Stamp, m: u32, n: u32) -> f64 {
     let mut connections = vec![(first(0), third(0))];
     connections.extend((1..=m).map(|i| (first(i), second(i))));
     connections.extend((1..=n).map(|i| (second(i), third(i))));
-    let mut plan = plan(chain, law, stamp, connections);
+    let mut plan = plans::plan(chain, law, &connections);
+    plan.switch.stamp = stamp;
     // The victim sends a message as large as its fair share of the run, so that its end tells its rate.
     let fair_gbps = 200.0 / f64::from(m.max(n) + 1);
     let bytes = Bytes::new(2_500 * u64::from(200 / (m.max(n) + 1)) * 100);

@@ -1,14 +1,12 @@
 //! Queueing theory: random arrivals at one port, held against Lindley's recursion packet by packet and against the
 //! Pollaczek-Khinchine mean of M/D/1.
 
-use poseidon_laws::AnyParams;
 use poseidon_plan::records::{DropRow, MessageRow, QueueRow, Sink};
-use poseidon_plan::switch::{Buffer, Mark, Stamp, Switch};
-use poseidon_plan::traffic::{Connection, Message};
-use poseidon_plan::transport::{Eligibility, Transport};
+use poseidon_plan::switch::Buffer;
+use poseidon_plan::traffic::Message;
 use poseidon_plan::{Backend, Link, Plan, Topology};
 use poseidon_sim::Simulator;
-use poseidon_testkit::SplitMix64;
+use poseidon_testkit::{SplitMix64, plans};
 use poseidon_types::{BitRate, Bytes, Nanos, Picos};
 
 /// Senders; so many that two packets rarely meet at a sender's own wire.
@@ -40,8 +38,6 @@ fn plan(load: f64, packets: u32) -> Plan {
     // Senders' own wires are ten times as fast, so that they do not smooth what they send.
     let fast = Link { rate: BitRate::from_gbps(100), delay: Picos::new(1_000_000) };
     let slow = Link { rate: BitRate::from_gbps(10), delay: Picos::new(1_000_000) };
-    let mut law = AnyParams::of("fixed").expect("a law");
-    law.set("window", "32768 packets").expect("reads");
     let mut rng = SplitMix64::new(42);
     let mut now = 0.0;
     let messages = (0..packets)
@@ -52,31 +48,18 @@ fn plan(load: f64, packets: u32) -> Plan {
             Message { connection, at: Picos::new(whole(now)), size: Some(Bytes::new(1_500)) }
         })
         .collect();
-    Plan {
-        seed: 1,
-        stop: Picos::MAX,
-        // Senders on the left, the receiver behind the slow link on the right.
-        topology: Topology::dumbbell(SENDERS, fast, slow),
-        switch: Switch {
-            pipeline: Picos::ZERO,
-            buffer: Buffer::Static { per_queue: Bytes::new(1 << 30) },
-            mark: Mark::Off,
-            stamp: Stamp::Off,
-        },
-        silent_switches: Vec::new(),
-        transport: Transport {
-            mtu: Bytes::new(1_500),
-            header: Bytes::ZERO,
-            ack: Bytes::new(1),
-            eligibility: Eligibility::Floor,
-            min_rto: Nanos::from_millis(1_000_000),
-        },
-        laws: vec![law],
-        connections: (0..SENDERS).map(|from| Connection { from, to: SENDERS, law: 0, entropy: 0 }).collect(),
-        messages,
-        sample_every: Picos::ZERO,
-        watched: Vec::new(),
-    }
+    // Senders on the left, the receiver behind the slow link on the right.
+    let ends: Vec<_> = (0..SENDERS).map(|from| (from, SENDERS)).collect();
+    let mut plan = plans::plan(Topology::dumbbell(SENDERS, fast, slow), "fixed", &ends);
+    plan.laws[0].set("window", "32768 packets").expect("reads");
+    plan.stop = Picos::MAX;
+    plan.switch.pipeline = Picos::ZERO;
+    plan.switch.buffer = Buffer::Static { per_queue: Bytes::new(1 << 30) };
+    plan.transport.mtu = Bytes::new(1_500);
+    plan.transport.ack = Bytes::new(1);
+    plan.transport.min_rto = Nanos::from_millis(1_000_000);
+    plan.messages = messages;
+    plan
 }
 
 fn waits(plan: &Plan) -> Vec<u64> {

@@ -13,6 +13,7 @@
 //! | [`maxmin`] | [`max_min()`], the exact max-min fair shares of a network |
 //! | [`fluid_loop`] | a network without packets around any law: does it converge, and where to |
 //! | [`operations`] | random operations for any law: does it survive, and replay |
+//! | [`plans`] | a plan to start from |
 //! | [`powertcp_fluid`] | PowerTCP's fluid model of four control laws at one bottleneck (fig. 2, theorems) |
 //! | [`powertcp_phase`] | its phase plots (fig. 3) |
 //! | [`rpm_fluid`] | the loop of reverse path marking, its Lemma 1 and the stable gain |
@@ -35,6 +36,7 @@ pub mod fluid_loop;
 pub mod maxmin;
 pub mod network;
 pub mod operations;
+pub mod plans;
 pub mod powertcp_fluid;
 pub mod powertcp_phase;
 pub mod rational;
