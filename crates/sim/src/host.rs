@@ -331,7 +331,7 @@ impl Rack {
             }
             let Some(seq) = sender.take_next() else { continue };
             let id = new_packet(world, sender, connection, seq, now);
-            sender.next_send = now + spacing(world, sender, world.arena[id].size);
+            sender.next_send = now + spacing(sender, world.arena[id].size);
             if sender.in_flight == 1 {
                 sender.deadline = now + timeout(world, sender);
             }
@@ -409,7 +409,7 @@ fn has_room(world: &World<'_>, sender: &Sender) -> bool {
 }
 
 /// How long the next packet waits after one of `size` bytes, ps.
-fn spacing(_: &World<'_>, sender: &Sender, size: u16) -> u64 {
+fn spacing(sender: &Sender, size: u16) -> u64 {
     match sender.law.decision().pacing {
         Pacing::Off => 0,
         Pacing::Gap(gap) => Picos::from_nanos(gap).get(),

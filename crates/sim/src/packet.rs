@@ -46,6 +46,7 @@ pub(crate) struct Packet {
     pub(crate) kind: Kind,
     /// It carries a congestion mark (data), or echoes one (ACK).
     pub(crate) marked: bool,
+    /// Fills the cache line.
     pub(crate) _unused: u8,
     /// Its hop records in the side arena, or [`NONE`].
     pub(crate) records: u32,
