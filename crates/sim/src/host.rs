@@ -267,25 +267,29 @@ impl Rack {
         self.make_ready(world, ends, connection, now);
     }
 
-    /// Puts a connection in turn if it may send now, and sets its timer for when it may otherwise.
+    /// Something has changed for a connection: it may send now, or its timers move.
     fn make_ready(&mut self, world: &mut World<'_>, ends: &mut Ends, connection: u32, now: u64) {
         let Some(sender) = ends.senders[connection as usize].as_mut() else { return };
         let from = world.plan.connections[connection as usize].from;
         let place = from % world.network.hosts_per_rack;
-        if sender.has_data() && has_room(world, sender) {
-            if sender.next_send <= now {
-                if !sender.is_ready {
-                    sender.is_ready = true;
-                    self.hosts[place as usize].ready.push_back(connection);
-                }
-            } else {
-                self.arm_connection(sender, connection, sender.next_send);
-            }
-        }
+        self.take_turn(world, sender, connection, place, now);
         if sender.in_flight > 0 {
             self.arm_connection(sender, connection, sender.deadline);
         }
         self.send_next(world, ends, place, now);
+    }
+
+    /// A connection that has something to send and room for it gets in line, or waits for its pacing.
+    fn take_turn(&mut self, world: &World<'_>, sender: &mut Sender, connection: u32, place: u32, now: u64) {
+        if !sender.has_data() || !has_room(world, sender) {
+            return;
+        }
+        if sender.next_send > now {
+            self.arm_connection(sender, connection, sender.next_send);
+        } else if !sender.is_ready {
+            sender.is_ready = true;
+            self.hosts[place as usize].ready.push_back(connection);
+        }
     }
 
     /// Sets a connection's timer, unless an earlier one is set: when that fires, it is set anew.
@@ -336,14 +340,7 @@ impl Rack {
                 sender.deadline = now + timeout(world, sender);
             }
             self.arm_connection(sender, connection, sender.deadline);
-            if sender.has_data() && has_room(world, sender) {
-                if sender.next_send <= now {
-                    sender.is_ready = true;
-                    self.hosts[place as usize].ready.push_back(connection);
-                } else {
-                    self.arm_connection(sender, connection, sender.next_send);
-                }
-            }
+            self.take_turn(world, sender, connection, place, now);
             return Some(id);
         }
         None

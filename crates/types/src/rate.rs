@@ -72,16 +72,6 @@ impl BitRate {
         let bit_ns = u128::from(self.0) * u128::from(time.get());
         Bytes::new(u64::try_from(bit_ns / 8_000_000_000).unwrap_or(u64::MAX))
     }
-
-    /// The rate that carries `size` in `time`, rounded down; [`BitRate::MAX`] for no time at all.
-    #[inline]
-    pub fn carrying_floor(size: Bytes, time: Nanos) -> Self {
-        if time.is_zero() {
-            return Self::MAX;
-        }
-        let bits_ns = u128::from(size.get()) * 8_000_000_000;
-        Self(u64::try_from(bits_ns / u128::from(time.get())).unwrap_or(u64::MAX))
-    }
 }
 
 #[cfg(test)]
@@ -110,11 +100,6 @@ mod tests {
     fn bandwidth_delay_products_of_the_papers() {
         // PowerTCP section 4.1: 25 Gbps over 28 us.
         assert_eq!(BitRate::from_gbps(25).bytes_in_floor(Nanos::from_micros(28)), Bytes::new(87_500));
-        assert_eq!(
-            BitRate::carrying_floor(Bytes::new(87_500), Nanos::from_micros(28)),
-            BitRate::from_gbps(25)
-        );
-        assert_eq!(BitRate::carrying_floor(Bytes::new(1), Nanos::ZERO), BitRate::MAX);
     }
 
     proptest! {

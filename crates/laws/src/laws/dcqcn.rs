@@ -52,22 +52,14 @@ params! {
     }
     presets {
         "hpcc-artifact", "the constants HPCC's artifact recommends, for 25 Gbps NICs", |p| {
-            p.alpha_period = Nanos::from_micros(1);
-            p.alpha_by_timer = true;
-            p.notify_gap = Nanos::from_micros(4);
+            artifact_clocks(p);
             p.increase_period = Nanos::from_micros(300);
-            p.increase_bytes = Bytes::ZERO;
-            p.fast_recovery = 1;
             p.additive_increase = BitRate::from_mbps(5);
             p.hyper_increase = BitRate::from_mbps(50);
         };
         "artifact-ns3", "the constants of PowerTCP's public ns-3 code", |p| {
-            p.alpha_period = Nanos::from_micros(1);
-            p.alpha_by_timer = true;
-            p.notify_gap = Nanos::from_micros(4);
+            artifact_clocks(p);
             p.increase_period = Nanos::from_micros(900);
-            p.increase_bytes = Bytes::ZERO;
-            p.fast_recovery = 1;
             p.additive_increase = BitRate::from_mbps(50);
             p.hyper_increase = BitRate::from_mbps(100);
         };
@@ -80,6 +72,15 @@ params! {
         window: "between 1 and 32768 packets",
             |p| p.window >= Packets::ONE && p.window <= Packets::MAX_WINDOW;
     }
+}
+
+/// What both artifacts share: fast clocks, no byte counter, one step of fast recovery.
+fn artifact_clocks(p: &mut DcqcnParams) {
+    p.alpha_period = Nanos::from_micros(1);
+    p.alpha_by_timer = true;
+    p.notify_gap = Nanos::from_micros(4);
+    p.increase_bytes = Bytes::ZERO;
+    p.fast_recovery = 1;
 }
 
 /// Periods made up for in one ACK: bounds its cost. After more silence than that the rate is stale anyway.

@@ -290,7 +290,7 @@ mod tests {
             feed(&mut hpcc, 13 * i, 81_250 * i, 0, 20_000 * i);
             windows.push(hpcc.window);
         }
-        // Five rounds add; the sixth divides by U, which is still coming down from 1.
+        // Five rounds add; the sixth divides by U/η.
         assert!(windows[1..=5].iter().all(|window| *window < 50_500.0), "{windows:?}");
         assert!(windows[6] > 90_000.0, "{windows:?}");
     }

@@ -211,9 +211,8 @@ impl Law for Poseidon {
     fn needs(params: &PoseidonParams) -> Signals {
         match params.signal {
             Signal::MaxHopDelay => Signals::RTT | Signals::MAX_HOP_DELAY,
-            Signal::Rtt => Signals::RTT,
-            // Hops that do not speak telemetry are the point of it, so the delays are used if they come.
-            Signal::Brownfield => Signals::RTT,
+            // Hops that do not speak telemetry are the point of brownfield, so their delays are used if they come.
+            Signal::Rtt | Signal::Brownfield => Signals::RTT,
         }
     }
 
