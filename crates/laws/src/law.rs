@@ -35,6 +35,11 @@ pub trait Law: Clone + Debug + PartialEq {
     /// A retransmission timer has fired.
     fn on_timeout(&mut self, now: Nanos);
 
+    /// Whether this ACK tells of congestion on its path, for hosts that choose another path when it does (PLB).
+    fn is_congested(&self, ack: &Ack<'_>) -> bool {
+        !ack.marked.is_zero()
+    }
+
     /// What the host may do now. The window is never zero and never above [`Packets::MAX_WINDOW`].
     fn decision(&self) -> Decision;
 }

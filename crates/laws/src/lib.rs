@@ -43,10 +43,10 @@ extern crate std;
 pub mod event;
 pub mod law;
 pub mod laws;
-pub mod params;
 pub mod parts;
 pub mod registry;
 
 pub use event::{Ack, Loss};
 pub use law::{Decision, Law, Pacing, Path};
+pub use poseidon_types::params;
 pub use registry::{AnyLaw, AnyParams, BuildError, LAWS};

@@ -166,6 +166,11 @@ macro_rules! registry {
                 match self { $( Self::$law(law) => law.on_timeout(now), )* }
             }
 
+            /// Whether this ACK tells of congestion on its path.
+            pub fn is_congested(&self, ack: &Ack<'_>) -> bool {
+                match self { $( Self::$law(law) => law.is_congested(ack), )* }
+            }
+
             /// What the host may do now.
             #[inline]
             pub fn decision(&self) -> Decision {

@@ -3,6 +3,8 @@
 //! Source  Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014 (SplitMix64)
 //! Limits  for test inputs only; not for cryptography, not for a simulation's own randomness
 
+use poseidon_types::chance::mix;
+
 /// SplitMix64: 64 bits of state, period 2^64, every seed as good as another.
 #[derive(Debug, Clone)]
 pub struct SplitMix64 {
@@ -17,11 +19,9 @@ impl SplitMix64 {
 
     /// The next 64 bits.
     pub const fn next_u64(&mut self) -> u64 {
+        let bits = mix(self.state);
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        bits
     }
 
     /// A number in `0..bound`, each equally likely.

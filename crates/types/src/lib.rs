@@ -11,7 +11,9 @@
 //! | [`fraction`] | [`Fraction`], a fixed-point number for gains and probabilities |
 //! | [`ids`] | flows, nodes, ports, links |
 //! | [`telemetry`] | [`MaxHopDelay`], [`HopRecord`], the bounded [`HopStack`] |
+//! | [`chance`] | randomness as a hash |
 //! | [`signals`] | what a law needs and a host supplies |
+//! | [`params`] | parameters declared once: struct, defaults, checks, text |
 //! | [`text`] | `"200 Gbps"` in and out, exactly |
 //!
 //! Every conversion says in its name how it rounds (`_floor`, `_ceil`) or is exact.
@@ -28,8 +30,10 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod chance;
 pub mod fraction;
 pub mod ids;
+pub mod params;
 mod quantity;
 pub mod rate;
 pub mod signals;

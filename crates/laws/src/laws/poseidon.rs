@@ -298,6 +298,11 @@ impl Law for Poseidon {
         }
     }
 
+    /// Above the target delay.
+    fn is_congested(&self, ack: &Ack<'_>) -> bool {
+        self.signal_delay(ack).is_some_and(|delay| Nanos::new(u64::from(delay)) > self.target_delay())
+    }
+
     /// Alg. 1, lines 18-24.
     #[inline]
     fn decision(&self) -> Decision {

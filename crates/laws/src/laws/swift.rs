@@ -270,6 +270,11 @@ impl Law for Swift {
         }
     }
 
+    /// More than 1.01 of the target without flow scaling, as Google's public Falcon simulator has it.
+    fn is_congested(&self, ack: &Ack<'_>) -> bool {
+        ns(ack.rtt) > 1.01 * (self.base_target + f64::from(ack.hop_count) * self.per_hop)
+    }
+
     fn on_loss(&mut self, loss: &Loss) {
         self.timeouts = 0;
         self.cut_once(loss.now);

@@ -1,13 +1,13 @@
-//! A law's parameters: a struct with the paper's values, readable and writable as text with units.
+//! Parameters of laws and of switch policies: a struct with the source's values, readable and writable as text with units.
 //!
-//! One declaration per law gives the struct, its defaults, the table that `poseidon laws` prints and the reader
+//! One declaration gives the struct, its defaults, the table that people read and the reader
 //! that a scenario file uses, so that none of them can disagree.
 
+use crate::text::UnitError;
+use crate::{BitRate, Bytes, Fraction, Nanos, Packets};
 use core::fmt::{self, Display};
-use poseidon_types::text::UnitError;
-use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Packets};
 
-/// The parameters of a law.
+/// The parameters of a law or a policy.
 pub trait Params: Default + Clone + fmt::Debug + 'static {
     /// One row per parameter, in declaration order.
     const TABLE: &'static [ParamInfo];
@@ -20,7 +20,7 @@ pub trait Params: Default + Clone + fmt::Debug + 'static {
     /// Shows each parameter's present value, in declaration order.
     fn each(&self, show: &mut dyn FnMut(&'static ParamInfo, &dyn Display));
 
-    /// Refuses values outside the law's domain.
+    /// Refuses values outside the domain.
     fn check(&self) -> Result<(), ParamError>;
 
     /// Takes the values of a named preset; `paper` always exists.
@@ -40,7 +40,7 @@ pub trait Params: Default + Clone + fmt::Debug + 'static {
     }
 }
 
-/// The preset every law has: its defaults.
+/// The preset that always exists: the defaults.
 pub const PAPER: &str = "paper";
 
 /// One parameter, for tables and messages.
@@ -67,9 +67,9 @@ pub struct Preset<P> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParamError {
-    /// The law has no such parameter.
+    /// There is no such parameter.
     UnknownName,
-    /// The law has no such preset.
+    /// There is no such preset.
     UnknownPreset,
     /// The text cannot be read as the parameter's type.
     Unreadable {
@@ -78,7 +78,7 @@ pub enum ParamError {
         /// Why.
         why: ValueError,
     },
-    /// The value is outside the law's domain.
+    /// The value is outside the domain.
     OutOfDomain {
         /// The parameter.
         name: &'static str,
@@ -90,8 +90,8 @@ pub enum ParamError {
 impl Display for ParamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownName => f.write_str("the law has no such parameter"),
-            Self::UnknownPreset => f.write_str("the law has no such preset"),
+            Self::UnknownName => f.write_str("there is no such parameter"),
+            Self::UnknownPreset => f.write_str("there is no such preset"),
             Self::Unreadable { name, why } => write!(f, "{name}: {why}"),
             Self::OutOfDomain { name, must } => write!(f, "{name} must be {must}"),
         }
@@ -165,14 +165,16 @@ impl ParamValue for bool {
 }
 
 /// Whether `key`, as a person wrote it, names `field`: TOML keys have `-` where Rust has `_`.
-pub(crate) fn same_name(key: &str, field: &str) -> bool {
+pub fn same_name(key: &str, field: &str) -> bool {
     let plain = |c: u8| if c == b'-' { b'_' } else { c };
     key.len() == field.len() && key.bytes().map(plain).eq(field.bytes())
 }
 
-/// Declares a law's parameter struct. Each field has a type, a default and a doc comment that says what it means
+/// Declares a parameter struct. Each field has a type, a default and a doc comment that says what it means
 /// and where its value comes from; `check` lists what must hold.
-macro_rules! params {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __params {
     (
         $(#[$meta:meta])*
         pub struct $name:ident {
@@ -245,7 +247,9 @@ macro_rules! params {
 }
 
 /// Declares an enum whose variants are words in a scenario file.
-macro_rules! choice {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __choice {
     (
         $(#[$meta:meta])*
         pub enum $name:ident { $( $(#[doc = $says:literal])+ $variant:ident = $word:literal, )* }
@@ -271,4 +275,4 @@ macro_rules! choice {
     };
 }
 
-pub(crate) use {choice, params};
+pub use {__choice as choice, __params as params};
