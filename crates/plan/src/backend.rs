@@ -18,22 +18,62 @@ pub trait Backend {
 pub struct Report {
     /// When it ended.
     pub ended: Picos,
+    /// Whether it was broken off before its time.
+    pub broken_off: bool,
     /// Packets that crossed a link.
     pub packet_hops: u64,
     /// Data packets that hosts sent, retransmissions included.
     pub sent: u64,
     /// Data packets that reached their host.
     pub delivered: u64,
-    /// Packets that switches dropped.
+    /// ACKs and notifications that hosts sent.
+    pub replies: u64,
+    /// Packets that switches dropped, of any kind.
     pub dropped: u64,
-    /// Packets on the way when the run ended.
+    /// Packets on the way when the run ended, of any kind.
     pub in_flight: u64,
-    /// ACKs that laws saw.
+    /// Data packets that were sent again.
+    pub retransmitted: u64,
+    /// Timers that fired after silence.
+    pub timeouts: u64,
+    /// Congestion marks that switches gave, either way.
+    pub marks: u64,
+    /// Times that a node was told to stop sending.
+    pub pauses: u64,
+    /// Times that a connection changed its path.
+    pub repaths: u64,
+    /// ACKs and notifications that laws saw.
     pub decisions: u64,
     /// Of those, with telemetry from at least one hop.
     pub decisions_with_telemetry: u64,
-    /// Payload delivered in order.
+    /// Payload that hosts sent, retransmissions included.
+    pub sent_bytes: Bytes,
+    /// Payload that arrived, each byte counted once.
     pub delivered_bytes: Bytes,
     /// A number that two runs share exactly when every packet reached every host at the same time in the same order.
     pub result_hash: u64,
+}
+
+impl Report {
+    /// Adds what another part of the same run did.
+    pub fn add(&mut self, part: &Self) {
+        self.ended = self.ended.max(part.ended);
+        self.broken_off |= part.broken_off;
+        self.packet_hops += part.packet_hops;
+        self.sent += part.sent;
+        self.delivered += part.delivered;
+        self.replies += part.replies;
+        self.dropped += part.dropped;
+        self.in_flight += part.in_flight;
+        self.retransmitted += part.retransmitted;
+        self.timeouts += part.timeouts;
+        self.marks += part.marks;
+        self.pauses += part.pauses;
+        self.repaths += part.repaths;
+        self.decisions += part.decisions;
+        self.decisions_with_telemetry += part.decisions_with_telemetry;
+        self.sent_bytes += part.sent_bytes;
+        self.delivered_bytes += part.delivered_bytes;
+        self.result_hash = self.result_hash.wrapping_add(part.result_hash);
+    }
 }

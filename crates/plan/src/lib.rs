@@ -7,13 +7,19 @@
 //! |---|---|
 //! | [`plan`] | [`Plan`]: everything together |
 //! | [`topology`] | hosts, switches and links: [`Topology`] |
-//! | [`switch`] | what switches do: buffer, mark, stamp |
+//! | [`switch`] | what switches do: buffer, pause, mark, stamp |
+//! | [`changes`] | links that fail, come back and change their rate |
 //! | [`transport`] | what hosts do around a law |
 //! | [`traffic`] | connections and the messages they carry |
+//! | [`patterns`] | what people send: incasts, workloads, collectives, a file's flows |
+//! | [`chance`] | random numbers that do not depend on each other |
 //! | [`records`] | what happened: rows, and the [`records::Sink`] they go to |
 //! | [`backend`] | the trait [`Backend`] and its report |
 
 pub mod backend;
+pub mod chance;
+pub mod changes;
+pub mod patterns;
 pub mod plan;
 pub mod records;
 pub mod switch;
@@ -22,5 +28,5 @@ pub mod traffic;
 pub mod transport;
 
 pub use backend::{Backend, Report};
-pub use plan::{Plan, PlanError};
+pub use plan::{PAUSE_FRAME, Plan, PlanError};
 pub use topology::{Link, Topology};

@@ -1,10 +1,12 @@
 //! A plan: everything a run is given.
 
-use crate::switch::{Buffer, Switch};
-use crate::topology::Topology;
-use crate::traffic::{Connection, Message};
-use crate::transport::Transport;
+use crate::changes::{Change, LinkEvent};
+use crate::switch::{Direction, MOST_PRIORITIES, Pause, Switch};
+use crate::topology::{Link, Topology};
+use crate::traffic::{After, Amount, Connection, Event, Message};
+use crate::transport::{Acks, Recovery, Transport};
 use core::fmt;
+use poseidon_laws::params::ParamError;
 use poseidon_laws::{AnyParams, BuildError, Path};
 use poseidon_types::{BitRate, Bytes, Picos, Signals};
 
@@ -27,12 +29,20 @@ pub struct Plan {
     pub laws: Vec<AnyParams>,
     /// Who may talk to whom.
     pub connections: Vec<Connection>,
-    /// What they say, in order of time.
+    /// What they say; those that wait for nothing in order of time.
     pub messages: Vec<Message>,
-    /// How often watched queues are written down; zero for never.
+    /// Which messages wait for which. Sorted.
+    pub after: Vec<After>,
+    /// What happens to links, in order of time.
+    pub changes: Vec<Change>,
+    /// How often watched queues and connections are written down; zero for never.
     pub sample_every: Picos,
     /// The watched queues: switch and port. Sorted.
     pub watched: Vec<(u32, u32)>,
+    /// The watched connections. Sorted.
+    pub watched_connections: Vec<u32>,
+    /// Whether each decision of their laws is written down too.
+    pub log_decisions: bool,
 }
 
 /// Why a plan is refused.
@@ -54,6 +64,43 @@ pub enum PlanError {
     },
     /// The buffer does not hold one packet.
     Buffer(Bytes),
+    /// A switch policy has a parameter outside its domain.
+    Policy {
+        /// Which.
+        policy: &'static str,
+        /// Why.
+        error: ParamError,
+    },
+    /// The memory of a switch with flow control does not hold the headroom of its ports and a packet for each.
+    Headroom {
+        /// What it has.
+        memory: Bytes,
+        /// What it needs.
+        needed: Bytes,
+    },
+    /// A number is outside its range.
+    Setting(&'static str),
+    /// A link change names what is not there or comes before the one before it.
+    Change {
+        /// Its index.
+        index: usize,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// A dependency between messages makes no sense.
+    After {
+        /// Its index.
+        index: usize,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The run would need more memory than it may have.
+    Memory {
+        /// What it would need.
+        needed: Bytes,
+        /// What it may have.
+        limit: Bytes,
+    },
     /// A connection names a host or a law that is not there, or the same host twice.
     Connection {
         /// Its index.
@@ -93,6 +140,22 @@ impl fmt::Display for PlanError {
                 )
             }
             Self::Buffer(size) => write!(f, "a buffer of {size} does not hold one packet"),
+            Self::Policy { policy, error } => write!(f, "policy {policy:?}: {error}"),
+            Self::Headroom { memory, needed } => {
+                write!(
+                    f,
+                    "flow control needs {needed} per switch and has {memory}; raise memory or shorten links"
+                )
+            }
+            Self::Setting(why) => f.write_str(why),
+            Self::Change { index, why } => write!(f, "link change {index}: {why}"),
+            Self::After { index, why } => write!(f, "dependency {index}: {why}"),
+            Self::Memory { needed, limit } => {
+                write!(
+                    f,
+                    "the run needs about {needed} of memory and may have {limit}; raise the limit or shrink the plan"
+                )
+            }
             Self::Connection { index, why } => write!(f, "connection {index}: {why}"),
             Self::Message { index, why } => write!(f, "message {index}: {why}"),
             Self::Law { connection, error } => write!(f, "connection {connection}: {error}"),
@@ -110,6 +173,8 @@ impl Plan {
         self.check_topology()?;
         self.check_sizes()?;
         self.check_traffic(supplied)?;
+        self.check_dependencies()?;
+        self.check_changes()?;
         let switches = self.topology.switches();
         let listed = self.silent_switches.iter().chain(self.watched.iter().map(|(switch, _)| switch));
         if listed.clone().any(|switch| *switch >= switches) {
@@ -117,6 +182,17 @@ impl Plan {
         }
         if !self.silent_switches.is_sorted() || !self.watched.is_sorted() {
             return Err(PlanError::Switches("silent and watched switches must be listed in order"));
+        }
+        let samples = self.stop.get().checked_div(self.sample_every.get()).unwrap_or(0);
+        if samples > MOST_SAMPLES {
+            return Err(PlanError::Setting(
+                "sample-every: more than a billion samples; sample less often or stop sooner",
+            ));
+        }
+        if !self.watched_connections.is_sorted()
+            || self.watched_connections.last().is_some_and(|last| *last as usize >= self.connections.len())
+        {
+            return Err(PlanError::Setting("watched connections must be there, and listed in order"));
         }
         Ok(())
     }
@@ -126,7 +202,7 @@ impl Plan {
         let base = self.base_rtt(connection.from, connection.to);
         Path {
             mtu: self.transport.mtu,
-            line_rate: self.topology.host_link().rate,
+            line_rate: self.topology.host_link(connection.from).rate,
             base_rtt: base.to_nanos_floor(),
         }
     }
@@ -159,6 +235,17 @@ impl Plan {
         wires + self.switch.pipeline * switches
     }
 
+    /// Memory that flow control sets aside for what is on the way from the far end of a link when it is told to stop: what fills the
+    /// wire and the pipeline both ways, the packet that each end may just have begun, the one that went over the threshold, and
+    /// the pause frames of all priorities.
+    pub fn headroom(&self, link: Link) -> Bytes {
+        let on_the_way = link.delay + link.delay + self.switch.pipeline;
+        let filled = u128::from(on_the_way.get()) * u128::from(link.rate.get()) / 8_000_000_000_000;
+        let largest = self.data_size().max(self.ack_size());
+        let frames = PAUSE_FRAME * u64::from(MOST_PRIORITIES);
+        Bytes::new(u64::try_from(filled).unwrap_or(u64::MAX)) + largest * 3 + frames
+    }
+
     fn check_topology(&self) -> Result<(), PlanError> {
         self.topology.check().map_err(PlanError::Topology)?;
         match self.topology.links().iter().find(|link| link.rate.is_zero()) {
@@ -173,11 +260,75 @@ impl Plan {
         if mtu.is_zero() || ack.is_zero() || largest > Bytes::new(65_535) {
             return Err(PlanError::PacketSize { mtu, header, ack });
         }
-        let holds = match self.switch.buffer {
-            Buffer::Static { per_queue } => per_queue,
-            Buffer::Shared { total, .. } => total,
-        };
-        if holds < largest { Err(PlanError::Buffer(holds)) } else { Ok(()) }
+        let Switch { priorities, buffer, mark, marks_go, .. } = &self.switch;
+        buffer.check().map_err(|error| PlanError::Policy { policy: buffer.name(), error })?;
+        mark.check().map_err(|error| PlanError::Policy { policy: mark.name(), error })?;
+        if self.switch.pause == Pause::Off && buffer.room(0, 0) < largest.get() {
+            return Err(PlanError::Buffer(Bytes::new(buffer.room(0, 0))));
+        }
+        if !(1..=MOST_PRIORITIES).contains(priorities) {
+            return Err(PlanError::Setting("priorities: give a port between 1 and 8 queues"));
+        }
+        if self.transport.ack_priority.is_some_and(|priority| priority >= *priorities) {
+            return Err(PlanError::Setting("ack-priority: ports do not have so many queues"));
+        }
+        if *marks_go == (Direction::ReversePerFlow { counters: 0 }) {
+            return Err(PlanError::Setting("counters: give reverse marking at least one"));
+        }
+        match self.transport.acks {
+            Acks::Coalesced { packets, delay } if packets == 0 || delay.is_zero() => {
+                Err(PlanError::Setting("coalesced ACKs: set packets and delay above zero"))
+            }
+            Acks::Coalesced { .. } if self.transport.recovery == Recovery::GoBackN => {
+                Err(PlanError::Setting("coalesced ACKs do not go with go-back-n: acknowledge every packet"))
+            }
+            Acks::Coalesced { .. } | Acks::EveryPacket => Ok(()),
+        }
+    }
+
+    fn check_changes(&self) -> Result<(), PlanError> {
+        let mut last = Picos::ZERO;
+        for (index, change) in self.changes.iter().enumerate() {
+            let refuse = |why| Err(PlanError::Change { index, why });
+            if change.switch >= self.topology.switches() {
+                return refuse("its switch is not there");
+            }
+            if change.at < last {
+                return refuse("it comes before the change before it; sort them by time");
+            }
+            if matches!(change.what, LinkEvent::Rate(rate) if rate.is_zero()) {
+                return refuse("a rate of zero; take the link down instead");
+            }
+            last = change.at;
+        }
+        Ok(())
+    }
+
+    fn check_dependencies(&self) -> Result<(), PlanError> {
+        for (index, after) in self.after.iter().enumerate() {
+            let refuse = |why| Err(PlanError::After { index, why });
+            let ends = |message: u32| {
+                let message = self.messages.get(message as usize)?;
+                Some((message.amount, self.connections[message.connection as usize]))
+            };
+            let (Some((amount, first)), Some((_, then))) = (ends(after.message), ends(after.then)) else {
+                return refuse("one of its messages is not there");
+            };
+            if after.then <= after.message {
+                return refuse("a message can only wait for one before it in the plan");
+            }
+            if amount.bytes().is_none() {
+                return refuse("it waits for a message without a size");
+            }
+            let here = match after.event {
+                Event::Received => first.to,
+                Event::Acknowledged => first.from,
+            };
+            if here != then.from {
+                return refuse("what is waited for happens at another host than the one that waits");
+            }
+        }
+        if self.after.is_sorted() { Ok(()) } else { Err(PlanError::Setting("dependencies must be sorted")) }
     }
 
     fn check_traffic(&self, supplied: Signals) -> Result<(), PlanError> {
@@ -190,20 +341,42 @@ impl Plan {
             if connection.from == connection.to {
                 return refuse("it goes from a host to itself");
             }
+            if connection.priority >= self.switch.priorities {
+                return refuse("ports do not have so many queues as its priority asks for");
+            }
             let Some(law) = usize::try_from(connection.law).ok().and_then(|law| self.laws.get(law)) else {
                 return refuse("its law is not there");
             };
             law.build(&self.path(connection), supplied)
                 .map_err(|error| PlanError::Law { connection: index, error })?;
         }
+        let mut waits = vec![false; self.messages.len()];
+        for after in &self.after {
+            if let Some(then) = waits.get_mut(after.then as usize) {
+                *then = true;
+            }
+        }
+        // Per connection: whether it has a message, and whether that has no size.
+        let mut has: Vec<Option<bool>> = vec![None; self.connections.len()];
         let mut last = Picos::ZERO;
         for (index, message) in self.messages.iter().enumerate() {
             let refuse = |why| Err(PlanError::Message { index, why });
-            if usize::try_from(message.connection).map_or(true, |c| c >= self.connections.len()) {
+            let Some(has) = has.get_mut(message.connection as usize) else {
                 return refuse("its connection is not there");
-            }
-            if message.size.is_some_and(Bytes::is_zero) {
+            };
+            if message.amount.bytes().is_some_and(Bytes::is_zero) {
                 return refuse("it is empty");
+            }
+            let endless = message.amount.bytes().is_none();
+            if *has == Some(true) || (endless && *has == Some(false)) {
+                return refuse("a message without a size must be the only one of its connection");
+            }
+            *has = Some(endless);
+            if matches!(message.amount, Amount::Until(until) if until <= message.at && !waits[index]) {
+                return refuse("it ends before it begins");
+            }
+            if waits[index] {
+                continue;
             }
             if message.at < last {
                 return refuse("it comes before the message before it; sort them by time");
@@ -213,3 +386,9 @@ impl Plan {
         Ok(())
     }
 }
+
+/// Most samples of one queue: beyond, a plan without an end would be sampled for ever.
+const MOST_SAMPLES: u64 = 1_000_000_000;
+
+/// A pause frame on the wire: the smallest that Ethernet has.
+pub const PAUSE_FRAME: Bytes = Bytes::new(64);

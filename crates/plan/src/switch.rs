@@ -1,70 +1,62 @@
-//! What switches do with packets, apart from forwarding them: three separable things.
+//! What switches do with packets, apart from forwarding them: buffer, pause, mark, stamp.
 
+pub use poseidon_policies::buffer::{AnyBuffer, PerQueue, Shared};
+pub use poseidon_policies::mark::{AnyMark, CodelRfc, CodelTofino, Red, Step};
 use poseidon_types::{Bytes, Fraction, Picos};
 
+/// Most priorities that a port may have: what Ethernet's three bits tell apart.
+pub const MOST_PRIORITIES: u8 = 8;
+
 /// A switch.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Switch {
     /// From the last bit of a packet in to its place in an egress queue.
     pub pipeline: Picos,
-    /// How much may wait, and what happens to the rest.
-    pub buffer: Buffer,
+    /// Queues per port; a lower number always goes first. At least one.
+    pub priorities: u8,
+    /// How much may wait.
+    pub buffer: AnyBuffer,
+    /// Whether the switch before is told to wait, so that nothing needs to be dropped.
+    pub pause: Pause,
     /// Which packets get a congestion mark.
-    pub mark: Mark,
+    pub mark: AnyMark,
+    /// Which way a mark goes.
+    pub marks_go: Direction,
     /// What the switch writes into packets.
     pub stamp: Stamp,
 }
 
-/// How much may wait.
+/// Whether the node before is told to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Buffer {
-    /// Each queue holds this much.
-    Static {
-        /// Bytes per queue.
-        per_queue: Bytes,
-    },
-    /// All queues share a memory; a queue may hold `alpha` times what is free (dynamic thresholds).
-    Shared {
-        /// Bytes in all.
-        total: Bytes,
+pub enum Pause {
+    /// Never: what finds no room is dropped.
+    Off,
+    /// Priority flow control (IEEE 802.1Qbb). Each ingress port and priority may hold `alpha` times what is free of the
+    /// memory; beyond, its peer is told to stop, and what is already on the way goes into headroom that is set aside for it.
+    /// The buffer policy is not asked: nothing is dropped.
+    Pfc {
+        /// Memory of a switch, headroom included.
+        memory: Bytes,
         /// The factor.
         alpha: Fraction,
+        /// The peer may go on once so much less than the threshold is held.
+        resume: Bytes,
     },
 }
 
-/// Which packets get a mark.
+/// Which way a mark goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
-    /// None.
-    Off,
-    /// Every packet that leaves more than this behind it in the queue (DCTCP's step).
-    Step {
-        /// Bytes.
-        threshold: Bytes,
+pub enum Direction {
+    /// On with the packet to its receiver, which echoes it.
+    Forward,
+    /// Onto the next ACK of the same flow that passes the switch the other way (RPM). Flows share this many counters. A flow
+    /// whose ACKs have not been seen for a second is marked forward.
+    ReversePerFlow {
+        /// Counters; flows are hashed to them.
+        counters: u32,
     },
-    /// A share of the packets that rises from none at `min` bytes behind them to `probability` at `max`, and all beyond
-    /// (RED on the instantaneous queue, as DCQCN uses it).
-    Red {
-        /// Bytes.
-        min: Bytes,
-        /// Bytes.
-        max: Bytes,
-        /// The share at `max`.
-        probability: Fraction,
-    },
-    /// `CoDel` as RFC 8289 has it, with marks for drops.
-    CodelRfc(Codel),
-    /// `CoDel` as a Tofino program has it, which RPM builds on.
-    CodelTofino(Codel),
-}
-
-/// `CoDel`'s two constants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Codel {
-    /// A packet may wait this long.
-    pub target: Picos,
-    /// And longer for this long, before one is marked.
-    pub interval: Picos,
+    /// Onto the next ACK that comes in at the port that the packet leaves by (RPM, per port).
+    ReversePerPort,
 }
 
 /// What the switch writes into packets.
@@ -73,34 +65,54 @@ pub enum Stamp {
     /// Nothing: the switch does not speak telemetry.
     Off,
     /// The largest hop delay.
-    MaxHopDelay(Carrier),
-    /// One record per hop, exact and without bytes of its own.
-    HopRecords,
+    MaxHopDelay(DelayCarrier),
+    /// One record per hop.
+    HopRecords(RecordCarrier),
 }
 
 /// What carries the largest hop delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
+pub enum DelayCarrier {
     /// Nothing that has bytes: laws see what was measured, to the nanosecond.
     Exact,
     /// The MHD shim behind UDP: 256 ns, saturating, four bytes; an ACK carries its own shim and the reflection.
     Shim,
 }
 
+/// What carries records of hops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordCarrier {
+    /// Nothing that has bytes: laws see what was measured.
+    Exact,
+    /// The five slots of HPCC's public ns-3 artifact: 42 bytes on data packets and ACKs, counters that are rounded and wrap.
+    HpccNs3,
+}
+
 impl Stamp {
     /// Bytes that telemetry adds to a data packet.
     pub const fn data_bytes(self) -> Bytes {
         match self {
-            Self::MaxHopDelay(Carrier::Shim) => Bytes::new(4),
-            Self::Off | Self::MaxHopDelay(Carrier::Exact) | Self::HopRecords => Bytes::ZERO,
+            Self::MaxHopDelay(DelayCarrier::Shim) => Bytes::new(4),
+            Self::HopRecords(RecordCarrier::HpccNs3) => Bytes::new(42),
+            Self::Off | Self::MaxHopDelay(DelayCarrier::Exact) | Self::HopRecords(RecordCarrier::Exact) => {
+                Bytes::ZERO
+            }
         }
+    }
+
+    /// Whether a packet carries more of it than one number.
+    pub const fn needs_side(self) -> bool {
+        matches!(self, Self::HopRecords(_))
     }
 
     /// Bytes that telemetry adds to an ACK.
     pub const fn ack_bytes(self) -> Bytes {
         match self {
-            Self::MaxHopDelay(Carrier::Shim) => Bytes::new(8),
-            Self::Off | Self::MaxHopDelay(Carrier::Exact) | Self::HopRecords => Bytes::ZERO,
+            Self::MaxHopDelay(DelayCarrier::Shim) => Bytes::new(8),
+            Self::HopRecords(RecordCarrier::HpccNs3) => Bytes::new(42),
+            Self::Off | Self::MaxHopDelay(DelayCarrier::Exact) | Self::HopRecords(RecordCarrier::Exact) => {
+                Bytes::ZERO
+            }
         }
     }
 }

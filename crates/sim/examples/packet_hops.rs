@@ -7,9 +7,9 @@
 use core::num::NonZeroU32;
 use poseidon_laws::AnyParams;
 use poseidon_plan::records::Kept;
-use poseidon_plan::switch::{Buffer, Carrier, Mark, Stamp, Switch};
-use poseidon_plan::traffic::{Connection, Message};
-use poseidon_plan::transport::{Eligibility, Transport};
+use poseidon_plan::switch::{DelayCarrier, Direction, Pause, RecordCarrier, Shared, Stamp, Step, Switch};
+use poseidon_plan::traffic::{Amount, Connection, Message};
+use poseidon_plan::transport::{Acks, Echo, Eligibility, Recovery, Spread, Transport};
 use poseidon_plan::{Backend, Link, Plan, Topology};
 use poseidon_sim::Simulator;
 use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Picos};
@@ -21,9 +21,9 @@ fn main() {
     let asked = |name: &str, others: &[&str]| has(name) || !others.iter().any(|other| has(other));
     let hosts = ["128", "1024", "8192", "65536"];
     let laws = [
-        ("poseidon", Stamp::MaxHopDelay(Carrier::Shim)),
-        ("swift", Stamp::MaxHopDelay(Carrier::Shim)),
-        ("hpcc", Stamp::HopRecords),
+        ("poseidon", Stamp::MaxHopDelay(DelayCarrier::Shim)),
+        ("swift", Stamp::MaxHopDelay(DelayCarrier::Shim)),
+        ("hpcc", Stamp::HopRecords(RecordCarrier::HpccNs3)),
     ];
     let sizes: Vec<(u32, u64)> = (all.iter().zip(hosts))
         .filter(|(_, name)| if has("--quick") { *name == "128" } else { asked(name, &hosts) })
@@ -34,7 +34,7 @@ fn main() {
     let threads = std::env::args()
         .find_map(|arg| arg.strip_prefix("--threads=")?.parse().ok())
         .unwrap_or(NonZeroU32::MIN);
-    let simulator = Simulator { threads };
+    let simulator = Simulator::with_threads(threads);
     if !has("--json") {
         println!(
             "{:>6} {:<10} {:>7} {:>12} {:>11} {:>8} {:>10}",
@@ -86,8 +86,11 @@ fn permutation(k: u32, law: &str, stamp: Stamp, us: u64) -> Plan {
         topology,
         switch: Switch {
             pipeline: Picos::ZERO,
-            buffer: Buffer::Shared { total: Bytes::new(32_000_000), alpha: Fraction::ratio(8, 1) },
-            mark: Mark::Step { threshold: Bytes::new(300_000) },
+            priorities: 1,
+            buffer: Shared { size: Bytes::new(32_000_000), alpha: Fraction::ratio(8, 1) }.into(),
+            pause: Pause::Off,
+            mark: Step { threshold: Bytes::new(300_000) }.into(),
+            marks_go: Direction::Forward,
             stamp,
         },
         silent_switches: Vec::new(),
@@ -97,14 +100,33 @@ fn permutation(k: u32, law: &str, stamp: Stamp, us: u64) -> Plan {
             ack: Bytes::new(64),
             eligibility: Eligibility::Floor,
             min_rto: Nanos::from_millis(4),
+            first_rto: Nanos::from_millis(4),
+            recovery: Recovery::Selective { reordering: 3 },
+            acks: Acks::EveryPacket,
+            echo: Echo::Exact,
+            ack_priority: None,
+            spread: Spread::PerFlow,
+            plb: None,
         },
         laws: vec![law],
         connections: (0..hosts)
-            .map(|from| Connection { from, to: (from + hosts / 2 + 1) % hosts, law: 0, entropy: 0 })
+            .map(|from| Connection {
+                from,
+                to: (from + hosts / 2 + 1) % hosts,
+                law: 0,
+                entropy: 0,
+                priority: 0,
+            })
             .collect(),
-        messages: (0..hosts).map(|connection| Message { connection, at: Picos::ZERO, size: None }).collect(),
+        messages: (0..hosts)
+            .map(|connection| Message { connection, at: Picos::ZERO, amount: Amount::ENDLESS })
+            .collect(),
+        after: Vec::new(),
+        changes: Vec::new(),
         sample_every: Picos::ZERO,
         watched: Vec::new(),
+        watched_connections: Vec::new(),
+        log_decisions: false,
     }
 }
 

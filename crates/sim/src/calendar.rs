@@ -52,30 +52,39 @@ fn slot(window: u64) -> usize {
 pub(crate) struct Calendar {
     bits: u32,
     window: u64,
+    stop: u64,
     nodes: usize,
     /// Nodes below this are switches.
     switches: u32,
     /// Arrivals by slot and node.
     batches: Vec<Vec<Arrival>>,
+    /// Batches that have been handled, the warmest on top.
+    spare: Vec<Vec<Arrival>>,
     /// Per node, the slots in which it is listed.
     listed: Vec<u32>,
     lists: [[Vec<u32>; 2]; SLOTS],
     later: BinaryHeap<Reverse<(u64, u32, Arrival)>>,
+    /// Per node, the earliest window of its calls in the heap.
+    called: Vec<u64>,
 }
 
 impl Calendar {
     /// For `nodes` nodes, of which the first `switches` are switches, and windows of at most `shortest` picoseconds.
-    pub(crate) fn new(nodes: u32, switches: u32, shortest: u64) -> Self {
+    /// Nothing happens from `stop` on.
+    pub(crate) fn new(nodes: u32, switches: u32, shortest: u64, stop: u64) -> Self {
         let nodes = nodes as usize;
         Self {
             bits: shortest.max(1).ilog2().min(MOST_BITS),
             window: 0,
+            stop,
             nodes,
             switches,
             batches: vec![Vec::new(); SLOTS * nodes],
             listed: vec![0; nodes],
             lists: core::array::from_fn(|_| [Vec::new(), Vec::new()]),
             later: BinaryHeap::new(),
+            spare: Vec::new(),
+            called: vec![u64::MAX; nodes],
         }
     }
 
@@ -84,9 +93,10 @@ impl Calendar {
         self.window << self.bits
     }
 
-    /// When it ends: the first instant that is not in it.
+    /// When it ends: the first instant that is not in it, or in which nothing happens any more.
     pub(crate) const fn ends(&self) -> u64 {
-        (self.window + 1) << self.bits
+        let end = (self.window + 1) << self.bits;
+        if end < self.stop { end } else { self.stop }
     }
 
     /// A packet reaches a port of a node at `time`.
@@ -94,7 +104,10 @@ impl Calendar {
     pub(crate) fn arrive(&mut self, node: u32, port: u32, time: u64, packet: u32) {
         let window = time >> self.bits;
         // The rule that the whole engine rests on: nobody reaches a switch within the window.
-        debug_assert!(window > self.window || (window == self.window && node >= self.switches));
+        assert!(
+            window > self.window || (window == self.window && node >= self.switches),
+            "a packet out of order"
+        );
         let offset = time & ((1 << self.bits) - 1);
         self.put(window, node, Arrival::new(offset, port, packet));
     }
@@ -102,7 +115,15 @@ impl Calendar {
     /// A node wants to be visited in the window of `time`.
     #[inline]
     pub(crate) fn wake(&mut self, node: u32, time: u64) {
-        self.put(time >> self.bits, node, NOTHING);
+        let window = time >> self.bits;
+        if window >= self.window + SLOTS as u64 {
+            // One call is enough: the node calls again when it is visited.
+            if self.called[node as usize] <= window {
+                return;
+            }
+            self.called[node as usize] = window;
+        }
+        self.put(window, node, NOTHING);
     }
 
     #[inline]
@@ -118,7 +139,11 @@ impl Calendar {
             self.lists[slot][usize::from(node >= self.switches)].push(node);
         }
         if arrival != NOTHING {
-            self.batches[slot * self.nodes + node as usize].push(arrival);
+            let batch = &mut self.batches[slot * self.nodes + node as usize];
+            if batch.capacity() == 0 {
+                *batch = self.spare.pop().unwrap_or_default();
+            }
+            batch.push(arrival);
         }
     }
 
@@ -145,13 +170,11 @@ impl Calendar {
         batch
     }
 
-    /// Gives a batch back empty.
-    pub(crate) fn give_back_batch(&mut self, node: u32, mut batch: Vec<Arrival>) {
-        batch.clear();
-        let slot = slot(self.window);
-        let place = &mut self.batches[slot * self.nodes + node as usize];
-        if place.is_empty() {
-            *place = batch;
+    /// Gives a batch back empty, for the next node that needs one.
+    pub(crate) fn give_back_batch(&mut self, mut batch: Vec<Arrival>) {
+        if batch.capacity() > 0 {
+            batch.clear();
+            self.spare.push(batch);
         }
     }
 
@@ -179,6 +202,9 @@ impl Calendar {
                 break;
             }
             self.later.pop();
+            if arrival == NOTHING {
+                self.called[node as usize] = u64::MAX;
+            }
             self.put(window, node, arrival);
         }
     }
@@ -190,7 +216,7 @@ mod tests {
 
     #[test]
     fn arrivals_come_in_order_of_time_and_port_and_in_their_window() {
-        let mut calendar = Calendar::new(2, 1, 1_000);
+        let mut calendar = Calendar::new(2, 1, 1_000, u64::MAX);
         assert_eq!(calendar.ends(), 512);
         calendar.arrive(0, 3, 700, 1);
         calendar.arrive(0, 1, 700, 2);
@@ -211,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_node_is_listed_once_per_window() {
-        let mut calendar = Calendar::new(1, 1, 1_024);
+        let mut calendar = Calendar::new(1, 1, 1_024, u64::MAX);
         calendar.wake(0, 2_000);
         calendar.wake(0, 2_001);
         calendar.arrive(0, 0, 2_002, 7);

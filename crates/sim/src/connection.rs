@@ -1,52 +1,36 @@
-//! The two ends of a connection: what has been sent, what has arrived, what is lost.
+//! The sending end of a connection: what has been sent, what has arrived, what is lost.
 
-use poseidon_laws::AnyLaw;
+use poseidon_laws::parts::plb::Plb;
+use poseidon_laws::{AnyLaw, Decision};
 use poseidon_types::{Bytes, Picos};
-use std::collections::{BTreeSet, VecDeque};
-
-/// Packets that must be acknowledged behind a hole before it counts as a loss.
-const REORDERING: u32 = 3;
+use std::collections::VecDeque;
 
 /// A message that is being sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sending {
     /// Its index in the plan.
     pub(crate) message: u32,
-    /// The number of the packet behind its last one.
+    /// The number of its first packet, and of the one behind its last.
+    pub(crate) first: u32,
     pub(crate) end: u32,
     /// Payload of its last packet.
     pub(crate) last_payload: u16,
     pub(crate) start: Picos,
-    pub(crate) size: Bytes,
+    /// Its length, where that is known.
+    pub(crate) size: Option<Bytes>,
     pub(crate) retransmitted: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    InFlight,
-    Acknowledged,
-    Lost,
-}
+/// What became of a packet: the order of its last transmission while it is in flight, or one of these.
+type Fate = u32;
+const ACKNOWLEDGED: Fate = u32::MAX;
+const LOST: Fate = u32::MAX - 1;
 
 /// The sending end.
 #[derive(Debug)]
 pub(crate) struct Sender {
-    pub(crate) law: AnyLaw,
-    /// Messages not yet acknowledged whole, oldest first.
-    pub(crate) messages: VecDeque<Sending>,
-    /// Every packet below this is acknowledged.
-    pub(crate) una: u32,
-    /// The next packet that has never been sent.
-    pub(crate) next: u32,
-    pub(crate) in_flight: u32,
-    /// What became of the packets `una..next`.
-    fates: VecDeque<Fate>,
-    /// Lost packets, to be sent again.
-    resend: VecDeque<u32>,
-    /// Packets below this have been judged lost or not.
-    judged: u32,
-    /// A loss is told to the law once until everything sent before it is acknowledged.
-    recover_until: u32,
+    /// What the law decided last.
+    pub(crate) decision: Decision,
     /// Not before this may the next packet leave, ps.
     pub(crate) next_send: u64,
     /// When silence becomes a timeout, ps.
@@ -55,10 +39,43 @@ pub(crate) struct Sender {
     pub(crate) timer: u64,
     /// Smoothed round-trip time, ns; zero before the first.
     pub(crate) srtt: u64,
+    /// Every packet below this is acknowledged.
+    pub(crate) una: u32,
+    /// The next packet that has never been sent.
+    pub(crate) next: u32,
+    pub(crate) in_flight: u32,
+    /// The packet behind the last one handed over.
+    end: u32,
+    /// What its packets are hashed by.
+    pub(crate) entropy: u32,
+    /// How many messages have been handed over.
+    pub(crate) handed: u32,
     pub(crate) is_ready: bool,
+    /// It has reacted to a mark and not yet said so; and until when it will not say so again.
+    pub(crate) says_reduced: bool,
+    reduced_until: u32,
+    pub(crate) law: AnyLaw,
+    pub(crate) plb: Plb,
+    /// What became of the packets `una..next`.
+    fates: VecDeque<Fate>,
+    /// Messages not yet acknowledged whole, oldest first.
+    pub(crate) messages: VecDeque<Sending>,
+    /// Lost packets, to be sent again.
+    resend: VecDeque<u32>,
+    /// Transmissions that have not been judged, oldest first: the number of the packet. One is lost when a later one has been
+    /// acknowledged, so a packet that is sent again can be lost again.
+    unjudged: VecDeque<u32>,
+    /// The order of the first of them, and one more than that of the last transmission known to have arrived.
+    judged: u32,
+    newest: u32,
+    /// Packets that were sent again and are not acknowledged, and when: an ACK of what was sent before that does not say that the
+    /// later one has arrived.
+    resent: Vec<(u32, u64)>,
+    /// A loss is told to the law once until everything sent before it is acknowledged.
+    recover_until: u32,
 }
 
-/// What an ACK did.
+/// What a reply did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Acked {
     /// Packets newly acknowledged.
@@ -68,103 +85,189 @@ pub(crate) struct Acked {
 }
 
 impl Sender {
-    pub(crate) fn new(law: AnyLaw) -> Self {
+    pub(crate) fn new(law: AnyLaw, entropy: u32) -> Self {
         Self {
-            law,
-            messages: VecDeque::new(),
-            una: 0,
-            next: 0,
-            in_flight: 0,
-            fates: VecDeque::new(),
-            resend: VecDeque::new(),
-            judged: 0,
-            recover_until: 0,
+            decision: law.decision(),
             next_send: 0,
             deadline: u64::MAX,
             timer: u64::MAX,
             srtt: 0,
+            una: 0,
+            next: 0,
+            in_flight: 0,
+            end: 0,
+            entropy,
+            handed: 0,
             is_ready: false,
+            says_reduced: false,
+            reduced_until: 0,
+            law,
+            plb: Plb::default(),
+            fates: VecDeque::new(),
+            messages: VecDeque::new(),
+            resend: VecDeque::new(),
+            unjudged: VecDeque::new(),
+            judged: 0,
+            newest: 0,
+            resent: Vec::new(),
+            recover_until: 0,
         }
     }
 
-    /// The number of the packet behind the last one handed over.
-    pub(crate) fn end(&self) -> u32 {
-        self.messages.back().map_or(self.next, |message| message.end)
+    /// One more message to send.
+    pub(crate) fn hand_over(&mut self, message: Sending) {
+        self.end = message.end;
+        self.messages.push_back(message);
     }
 
     pub(crate) fn has_data(&self) -> bool {
-        !self.resend.is_empty() || self.next < self.end()
+        self.next < self.end || !self.resend.is_empty()
     }
 
-    /// The next packet to send: a lost one first.
-    pub(crate) fn take_next(&mut self) -> Option<u32> {
-        let seq = match self.resend.pop_front() {
+    /// The only message, which has no size, ends here; whether it is acknowledged whole.
+    pub(crate) fn stop(&mut self) -> bool {
+        self.end = self.next;
+        if let Some(message) = self.messages.back_mut() {
+            message.end = self.next;
+        }
+        self.una == self.next
+    }
+
+    /// The next packet to send, a lost one first; and whether it is sent again.
+    pub(crate) fn take_next(&mut self, now: u64) -> Option<(u32, bool)> {
+        let lost = self.resend.pop_front();
+        let order = self.judged + u32::try_from(self.unjudged.len()).expect("a window fits 32 bits");
+        let seq = match lost {
             Some(seq) => {
-                if let Some(message) = self.messages.iter_mut().find(|message| seq < message.end) {
+                let message = self.message_of(seq);
+                if let Some(message) = self.messages.get_mut(message) {
                     message.retransmitted += 1;
                 }
+                if let Some(fate) = self.fates.get_mut((seq - self.una) as usize) {
+                    *fate = order;
+                }
+                self.resent.retain(|(other, _)| *other != seq);
+                self.resent.push((seq, now));
                 seq
             }
-            None if self.next < self.end() => {
-                self.fates.push_back(Fate::InFlight);
+            None if self.next < self.end => {
+                self.fates.push_back(order);
                 self.next += 1;
                 self.next - 1
             }
             None => return None,
         };
-        if let Some(fate) = self.fates.get_mut((seq - self.una) as usize) {
-            *fate = Fate::InFlight;
-        }
+        self.unjudged.push_back(seq);
         self.in_flight += 1;
-        Some(seq)
+        Some((seq, lost.is_some()))
+    }
+
+    /// Where the message of packet `seq` is in the list.
+    fn message_of(&self, seq: u32) -> usize {
+        self.messages.partition_point(|message| message.end <= seq)
     }
 
     /// Payload of packet `seq`.
     pub(crate) fn payload(&self, seq: u32, mtu: u16) -> u16 {
-        let last = self.messages.iter().find(|message| message.end == seq + 1);
-        last.map_or(mtu, |message| message.last_payload)
+        match self.messages.get(self.message_of(seq)) {
+            Some(message) if message.end == seq + 1 && message.size.is_some() => message.last_payload,
+            Some(_) | None => mtu,
+        }
     }
 
-    /// Packet `seq` has arrived, and everything below `cumulative`.
-    pub(crate) fn acknowledge(&mut self, seq: u32, cumulative: u32) -> Acked {
-        let mut packets = 0;
-        for known in (self.una..cumulative.min(self.next)).chain([seq]) {
-            packets += u32::from(self.note_acknowledged(known));
-        }
-        while self.fates.front() == Some(&Fate::Acknowledged) {
-            self.fates.pop_front();
-            self.una += 1;
-        }
-        self.judged = self.judged.max(self.una);
+    /// Packet `seq`, sent at `sent_at` or before, has arrived, and everything below `cumulative`. A transmission is lost when one
+    /// `reordering` later has arrived.
+    pub(crate) fn acknowledge(&mut self, seq: u32, sent_at: u64, cumulative: u32, reordering: u32) -> Acked {
+        self.note_newest(seq, sent_at);
+        let packets = self.note_below(cumulative) + u32::from(self.note_acknowledged(seq));
+        self.advance();
         let mut lost = false;
-        while self.judged + REORDERING <= seq {
-            let at = (self.judged - self.una) as usize;
-            if self.fates.get(at) == Some(&Fate::InFlight) {
-                self.fates[at] = Fate::Lost;
+        while let Some(&sent) = self.unjudged.front() {
+            let at = sent.checked_sub(self.una).map(|at| at as usize);
+            if let Some(fate) = at.and_then(|at| self.fates.get_mut(at)).filter(|fate| **fate == self.judged)
+            {
+                if self.newest.saturating_sub(self.judged) <= reordering {
+                    break;
+                }
+                *fate = LOST;
                 self.in_flight -= 1;
-                self.resend.push_back(self.judged);
+                self.resend.push_back(sent);
                 lost = true;
             }
+            self.unjudged.pop_front();
             self.judged += 1;
         }
-        let found_loss = lost && self.una >= self.recover_until;
-        if found_loss {
-            self.recover_until = self.next;
-        }
-        Acked { packets, found_loss }
+        Acked { packets, found_loss: lost && self.is_news() }
+    }
+
+    /// Everything below `cumulative` has arrived, and nothing beyond counts: it is all sent again.
+    pub(crate) fn go_back(&mut self, cumulative: u32) -> Acked {
+        let packets = self.note_below(cumulative);
+        self.advance();
+        self.lose_all();
+        Acked { packets, found_loss: self.is_news() }
     }
 
     /// Silence: everything in flight is lost.
     pub(crate) fn time_out(&mut self) {
-        for (at, fate) in self.fates.iter_mut().enumerate() {
-            if *fate == Fate::InFlight {
-                *fate = Fate::Lost;
-                self.resend.push_back(self.una + u32::try_from(at).expect("fewer than 2^32 packets"));
+        self.lose_all();
+        self.recover_until = self.next;
+    }
+
+    /// A mark has been echoed: whether and when the receiver must be told that it was heard (RFC 3168 section 6.1.2).
+    pub(crate) fn hear_mark(&mut self) {
+        if self.una >= self.reduced_until {
+            self.says_reduced = true;
+            self.reduced_until = self.next;
+        }
+    }
+
+    /// Whether the law has not heard of a loss since the packets in flight were sent; it now has.
+    fn is_news(&mut self) -> bool {
+        let news = self.una >= self.recover_until;
+        if news {
+            self.recover_until = self.next;
+        }
+        news
+    }
+
+    /// Everything that is not acknowledged is lost.
+    fn lose_all(&mut self) {
+        // What was lost before is on the list again, in order.
+        self.resend.clear();
+        for (seq, fate) in (self.una..).zip(self.fates.iter_mut()) {
+            if *fate != ACKNOWLEDGED {
+                *fate = LOST;
+                self.resend.push_back(seq);
             }
         }
         self.in_flight = 0;
-        self.judged = self.next;
-        self.recover_until = self.next;
+        self.judged += u32::try_from(self.unjudged.len()).expect("a window fits 32 bits");
+        self.unjudged.clear();
+    }
+
+    /// Notes which transmission has arrived, of a packet that is in flight.
+    fn note_newest(&mut self, seq: u32, sent_at: u64) {
+        let fate = seq.checked_sub(self.una).and_then(|at| self.fates.get(at as usize).copied());
+        let Some(order) = fate.filter(|fate| *fate < LOST) else { return };
+        let again = self.resent.iter().find(|(other, _)| *other == seq);
+        if again.is_none_or(|(_, at)| *at <= sent_at) {
+            self.newest = self.newest.max(order + 1);
+        }
+    }
+
+    /// Notes that everything below `cumulative` has arrived; how much of that is new.
+    fn note_below(&mut self, cumulative: u32) -> u32 {
+        let known = self.una..cumulative.min(self.next);
+        known.map(|seq| u32::from(self.note_acknowledged(seq))).sum()
+    }
+
+    /// Forgets packets that are acknowledged with all before them.
+    fn advance(&mut self) {
+        while self.fates.front() == Some(&ACKNOWLEDGED) {
+            self.fates.pop_front();
+            self.una += 1;
+        }
     }
 
     fn note_acknowledged(&mut self, seq: u32) -> bool {
@@ -172,37 +275,14 @@ impl Sender {
             return false;
         };
         match *fate {
-            Fate::Acknowledged => return false,
-            Fate::InFlight => self.in_flight -= 1,
+            ACKNOWLEDGED => return false,
             // It was late and not lost: it need not be sent again.
-            Fate::Lost => self.resend.retain(|lost| *lost != seq),
+            LOST => self.resend.retain(|lost| *lost != seq),
+            _ => self.in_flight -= 1,
         }
-        *fate = Fate::Acknowledged;
-        true
-    }
-}
-
-/// The receiving end.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Receiver {
-    /// Every packet below this has arrived.
-    pub(crate) cumulative: u32,
-    early: BTreeSet<u32>,
-}
-
-impl Receiver {
-    /// A packet has arrived; whether it is the first of its number.
-    pub(crate) fn receive(&mut self, seq: u32) -> bool {
-        if seq < self.cumulative {
-            return false;
-        }
-        if seq > self.cumulative {
-            return self.early.insert(seq);
-        }
-        self.cumulative += 1;
-        while self.early.first() == Some(&self.cumulative) {
-            self.early.pop_first();
-            self.cumulative += 1;
+        *fate = ACKNOWLEDGED;
+        if !self.resent.is_empty() {
+            self.resent.retain(|(other, _)| *other != seq);
         }
         true
     }
@@ -214,6 +294,9 @@ mod tests {
     use poseidon_laws::{AnyParams, Path};
     use poseidon_types::{BitRate, Nanos, Signals};
 
+    /// All at one instant: every ACK is of the last transmission.
+    const NOW: u64 = 5;
+
     fn sender(packets: u32) -> Sender {
         let path = Path {
             mtu: Bytes::new(1_000),
@@ -221,51 +304,122 @@ mod tests {
             base_rtt: Nanos::from_micros(1),
         };
         let law = AnyParams::of("fixed").expect("a law").build(&path, Signals::ALL).expect("builds");
-        let mut sender = Sender::new(law);
-        sender.messages.push_back(Sending {
+        let mut sender = Sender::new(law, 0);
+        sender.hand_over(Sending {
             message: 0,
+            first: 0,
             end: packets,
             last_payload: 7,
             start: Picos::ZERO,
-            size: Bytes::ZERO,
+            size: Some(Bytes::new(1)),
             retransmitted: 0,
         });
         sender
     }
 
+    fn send_all(sender: &mut Sender) -> Vec<u32> {
+        core::iter::from_fn(|| sender.take_next(NOW)).map(|(seq, _)| seq).collect()
+    }
+
     #[test]
     fn a_hole_is_lost_when_three_packets_behind_it_have_arrived() {
-        let mut sender = sender(10);
-        for seq in 0..6 {
-            assert_eq!(sender.take_next(), Some(seq));
-        }
-        assert_eq!(sender.acknowledge(0, 1), Acked { packets: 1, found_loss: false });
-        assert_eq!(sender.acknowledge(2, 1), Acked { packets: 1, found_loss: false });
-        assert_eq!(sender.acknowledge(3, 1), Acked { packets: 1, found_loss: false });
-        assert_eq!(sender.acknowledge(4, 1), Acked { packets: 1, found_loss: true });
+        let mut sender = sender(6);
+        assert_eq!(send_all(&mut sender), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(sender.acknowledge(0, NOW, 1, 3), Acked { packets: 1, found_loss: false });
+        assert_eq!(sender.acknowledge(2, NOW, 1, 3), Acked { packets: 1, found_loss: false });
+        assert_eq!(sender.acknowledge(3, NOW, 1, 3), Acked { packets: 1, found_loss: false });
+        assert_eq!(sender.acknowledge(4, NOW, 1, 3), Acked { packets: 1, found_loss: true });
         assert_eq!((sender.una, sender.in_flight), (1, 1));
-        assert_eq!(sender.take_next(), Some(1), "the lost one first");
-        assert_eq!(sender.acknowledge(1, 5), Acked { packets: 1, found_loss: false });
+        assert_eq!(sender.take_next(NOW), Some((1, true)), "the lost one first");
+        assert_eq!(sender.acknowledge(1, NOW, 5, 3), Acked { packets: 1, found_loss: false });
         assert_eq!((sender.una, sender.in_flight), (5, 1));
         assert_eq!(sender.messages[0].retransmitted, 1);
     }
 
     #[test]
+    fn a_packet_that_is_sent_again_can_be_lost_again() {
+        let mut sender = sender(13);
+        for _ in 0..10 {
+            sender.take_next(NOW);
+        }
+        for seq in 1..4 {
+            sender.acknowledge(seq, NOW, 0, 3);
+        }
+        let sent = send_all(&mut sender);
+        assert_eq!(sent, [0, 10, 11, 12], "lost, and three behind it");
+        for seq in 4..12 {
+            sender.acknowledge(seq, NOW, 0, 3);
+        }
+        assert_eq!(sender.take_next(NOW), None);
+        sender.acknowledge(12, NOW, 0, 3);
+        assert_eq!(sender.take_next(NOW), Some((0, true)), "lost again");
+    }
+
+    #[test]
+    fn a_late_arrival_does_not_pass_for_the_packet_sent_again() {
+        let mut sender = sender(8);
+        for _ in 0..5 {
+            sender.take_next(0);
+        }
+        for seq in 1..4 {
+            sender.acknowledge(seq, 0, 0, 3);
+        }
+        assert_eq!(sender.take_next(10), Some((0, true)), "it was only late");
+        assert_eq!(sender.take_next(10), Some((5, false)));
+        // The first transmission of 0 arrives: 4 was sent before the second and is still on its way.
+        assert_eq!(sender.acknowledge(0, 0, 4, 0), Acked { packets: 1, found_loss: false });
+        assert_eq!(sender.in_flight, 2);
+    }
+
+    #[test]
+    fn going_back_sends_everything_from_the_hole_again() {
+        let mut sender = sender(5);
+        send_all(&mut sender);
+        assert_eq!(sender.acknowledge(0, NOW, 1, u32::MAX), Acked { packets: 1, found_loss: false });
+        assert_eq!(sender.go_back(2), Acked { packets: 1, found_loss: true });
+        assert_eq!((sender.una, sender.in_flight), (2, 0));
+        assert_eq!(sender.take_next(NOW), Some((2, true)));
+        // A second complaint of the same loss is no news.
+        assert_eq!(sender.go_back(2), Acked { packets: 0, found_loss: false });
+        assert_eq!(send_all(&mut sender), [2, 3, 4]);
+    }
+
+    #[test]
     fn a_timeout_sends_everything_in_flight_again_and_a_late_ack_saves_it() {
         let mut sender = sender(3);
-        while sender.take_next().is_some() {}
+        send_all(&mut sender);
         sender.time_out();
         assert_eq!((sender.in_flight, sender.has_data()), (0, true));
-        assert_eq!(sender.acknowledge(0, 1).packets, 1);
-        assert_eq!(sender.take_next(), Some(1));
+        assert_eq!(sender.acknowledge(0, NOW, 1, 3).packets, 1);
+        assert_eq!(sender.take_next(NOW), Some((1, true)));
         assert_eq!((sender.payload(1, 1_000), sender.payload(2, 1_000)), (1_000, 7));
     }
 
     #[test]
-    fn a_receiver_counts_each_packet_once() {
-        let mut receiver = Receiver::default();
-        let fresh: Vec<bool> = [0, 2, 2, 3, 1, 0].map(|seq| receiver.receive(seq)).to_vec();
-        assert_eq!(fresh, [true, true, false, true, true, false]);
-        assert_eq!(receiver.cumulative, 4);
+    fn a_long_flow_that_stops_is_done_when_what_it_sent_is_acknowledged() {
+        let mut sender = sender(100);
+        for _ in 0..4 {
+            sender.take_next(NOW);
+        }
+        assert!(!sender.stop());
+        assert_eq!(sender.take_next(NOW), None);
+        sender.acknowledge(3, NOW, 4, 3);
+        assert!(sender.una == 4 && sender.messages[0].end == 4 && sender.stop());
+    }
+
+    #[test]
+    fn a_mark_is_answered_once_per_window() {
+        let mut sender = sender(10);
+        for _ in 0..4 {
+            sender.take_next(NOW);
+        }
+        sender.hear_mark();
+        assert!(core::mem::take(&mut sender.says_reduced));
+        sender.acknowledge(1, NOW, 2, 3);
+        sender.hear_mark();
+        assert!(!sender.says_reduced, "the same window");
+        sender.acknowledge(3, NOW, 4, 3);
+        sender.hear_mark();
+        assert!(sender.says_reduced);
     }
 }

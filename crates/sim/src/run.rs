@@ -1,171 +1,302 @@
 //! The loop over windows, in as many threads as asked for.
 
 use core::num::NonZeroU32;
-use poseidon_plan::records::{Kept, Sink};
-use poseidon_plan::{Backend, Plan, PlanError, Report};
-use poseidon_types::{Picos, Signals};
+use core::ops::ControlFlow;
+use poseidon_plan::records::{Progress, Sink};
+use poseidon_plan::switch::Pause;
+use poseidon_plan::traffic::Connection;
+use poseidon_plan::{Backend, Plan, PlanError, Report, Topology};
+use poseidon_types::{Bytes, Picos, Signals};
 
 use crate::calendar::MOST_PORTS;
-use crate::connection::Receiver;
-use crate::exchange::{Exchange, NEVER};
-use crate::host::{Ends, Rack, supplies};
+use crate::exchange::{Agreed, Alone, Exchange, Mail, MeetingPoint, NEVER};
+use crate::host::{Ends, Rack, entropy_of};
+use crate::memory;
 use crate::network::Network;
+use crate::packet::Packet;
+use crate::pause::Pauses;
+use crate::rows;
+use crate::schedule::Schedule;
+use crate::stamp::Telemetry;
 use crate::switch::Switches;
-use crate::world::World;
+use crate::world::{Setup, World};
 
-/// The simulator. The result does not depend on the number of threads.
-#[derive(Clone, Copy, Debug)]
+/// The simulator. The result depends on the plan alone, not on any of these settings.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Simulator {
-    /// Threads that share a run.
-    pub threads: NonZeroU32,
+    /// Threads that share a run; `None` for as many as pay.
+    pub threads: Option<NonZeroU32>,
+    /// A run that would need more memory is refused before it starts.
+    pub memory_limit: Option<Bytes>,
+    /// Telemetry lives in the real bytes of its format, which switches update in place, instead of in decoded values: slower,
+    /// and the same.
+    pub through_bytes: bool,
 }
 
-impl Default for Simulator {
-    /// One thread: the fastest for small networks.
-    fn default() -> Self {
-        Self { threads: NonZeroU32::MIN }
+/// The sink is told how far the run is once in so many windows.
+const REPORT_EVERY: u64 = 1_024;
+
+impl Simulator {
+    /// A simulator that uses this many threads.
+    pub fn with_threads(threads: NonZeroU32) -> Self {
+        Self { threads: Some(threads), ..Self::default() }
+    }
+
+    /// About what a run would need.
+    pub fn memory_needed(plan: &Plan) -> Bytes {
+        memory::needed(plan)
+    }
+
+    /// The ports by which a connection's packets leave their switches, first switch first, while all links are up and it keeps its
+    /// path: what pins flows to one link is an [entropy](Connection::entropy) that leads there.
+    ///
+    /// The connection need not be in the plan, but its hosts must be.
+    pub fn route(plan: &Plan, connection: &Connection) -> Vec<(u32, u32)> {
+        let network = Network::new(plan);
+        let (from, to) = (network.place(connection.from), network.place(connection.to));
+        let packet = Packet {
+            to_rack: to.rack,
+            to_place: to.place,
+            to_pod: to.pod,
+            entropy: entropy_of(connection),
+            ..Packet::EMPTY
+        };
+        let (mut at, mut ports) = (from.rack, Vec::new());
+        while at < network.switches() {
+            let Some(port) = network.route(at, network.crossroads(at), &packet, 0) else { break };
+            ports.push((at, port));
+            at = network.behind(at, port).1;
+        }
+        ports
+    }
+
+    /// Checks the plan and builds what all shards share; `shards` is asked for and may become less.
+    pub(crate) fn set_up<'a>(&self, plan: &'a Plan, shards: u32) -> Result<Setup<'a>, PlanError> {
+        plan.check(self.supplies(plan))?;
+        if let Some(limit) = self.memory_limit {
+            let needed = memory::needed(plan);
+            if needed > limit {
+                return Err(PlanError::Memory { needed, limit });
+            }
+        }
+        let network = Network::new(plan);
+        refuse_what_does_not_fit(plan, &network)?;
+        Pauses::check(plan, &network)?;
+        let schedule = Schedule::new(plan)?;
+        let shards = shards.min(network.racks);
+        Ok(Setup { plan, network, schedule, through_bytes: self.through_bytes, shards })
     }
 }
 
 impl Backend for Simulator {
     fn supplies(&self, plan: &Plan) -> Signals {
-        supplies(plan.switch.stamp)
+        supplies(plan)
     }
 
     fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Report, PlanError> {
-        plan.check(self.supplies(plan))?;
-        let network = Network::new(plan);
-        refuse_what_does_not_fit(&network)?;
-        let shards = self.threads.get().min(network.racks);
-        let exchange = Exchange::new(shards as usize);
-        let parts: Vec<(Report, Kept)> = if shards == 1 {
-            vec![run_shard(plan, &network, &exchange, 0, 1)]
-        } else {
-            std::thread::scope(|scope| {
-                let start = |shard| {
-                    let (network, exchange) = (&network, &exchange);
-                    scope.spawn(move || run_shard(plan, network, exchange, shard, shards))
-                };
-                let threads: Vec<_> = (0..shards).map(start).collect();
-                threads.into_iter().map(|thread| thread.join().expect("a shard runs to its end")).collect()
-            })
-        };
-        Ok(put_together(parts, sink))
-    }
-}
-
-/// Says so if its thread fails.
-struct Watch<'a>(&'a Exchange);
-
-impl Drop for Watch<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.fail();
+        let threads = self.threads.map_or_else(|| threads_that_pay(plan), NonZeroU32::get);
+        let setup = self.set_up(plan, threads)?;
+        if setup.shards == 1 {
+            let done = run_shard(&setup, &mut Alone, sink);
+            return Ok(put_together(&[done]));
         }
+        let point = MeetingPoint::new(setup.shards);
+        let parts = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..setup.shards)
+                .map(|shard| {
+                    let (setup, point) = (&setup, &point);
+                    scope.spawn(move || run_shard(setup, &mut point.join(shard), &mut Nobody))
+                })
+                .collect();
+            let mut parts = vec![run_shard(&setup, &mut point.join(0), sink)];
+            parts.extend(others.into_iter().map(|thread| thread.join().expect("a shard runs to its end")));
+            parts
+        });
+        Ok(put_together(&parts))
     }
 }
 
-/// One shard from beginning to end: what it did, and its rows.
-fn run_shard(plan: &Plan, network: &Network, exchange: &Exchange, shard: u32, shards: u32) -> (Report, Kept) {
-    let _watch = Watch(exchange);
-    let mut world = World::new(plan, network, shard, shards);
-    let mut switches = Switches::new(&world);
-    let mut racks: Vec<Rack> = (0..network.racks).map(|rack| Rack::new(&world, rack)).collect();
-    let mut ends = Ends {
-        senders: plan.connections.iter().map(|_| None).collect(),
-        receivers: vec![Receiver::default(); plan.connections.len()],
+/// What a host tells a law in this plan.
+pub(crate) fn supplies(plan: &Plan) -> Signals {
+    let circuit = match plan.topology {
+        Topology::Rotor(_) => Signals::CIRCUIT_STATE,
+        Topology::Tiers(_) | Topology::Chain(_) | Topology::Edges(_) => Signals::NONE,
     };
-    hand_out_messages(&mut world, &mut racks);
+    Signals::RTT | Signals::ECN_ECHO | Signals::HOP_COUNT | circuit | Telemetry::supplies(plan.switch.stamp)
+}
+
+/// What one shard did, and what its books leave over: packets and payload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    pub(crate) report: Report,
+    pub(crate) left_over: (i128, i128),
+}
+
+/// One shard from beginning to end.
+pub(crate) fn run_shard(setup: &Setup<'_>, exchange: &mut dyn Exchange, sink: &mut dyn Sink) -> Done {
+    let plan = setup.plan;
+    let mut world = World::new(setup, exchange.shard());
+    let mut switches = Switches::new(&mut world);
+    let mut ends = Ends::new(&world);
+    let mut racks = own_racks(&mut world);
+    let stop = plan.stop.get();
+    let (mut inbox, mut finished, mut break_off) = (Mail::default(), 0, false);
+    for round in 1_u64.. {
+        if world.calendar.begins() < stop {
+            run_window(&mut world, &mut switches, &mut racks, &mut ends);
+        }
+        let wants = Agreed {
+            next: if world.calendar.begins() >= stop { NEVER } else { world.next_window() },
+            break_off,
+        };
+        let agreed = exchange.meet(&mut world.outbox, &mut inbox, &mut world.rows, wants);
+        world.receive(&inbox);
+        inbox.clear();
+        if exchange.shard() == 0 && !rows::is_empty(&world.rows) {
+            finished += world.rows.messages.len() as u64;
+            rows::hand_over(&mut world.rows, sink);
+        }
+        if agreed.next == NEVER || agreed.break_off {
+            world.report.broken_off = agreed.break_off;
+            break;
+        }
+        world.calendar.advance_to(agreed.next);
+        if exchange.shard() == 0 && round.is_multiple_of(REPORT_EVERY) {
+            let progress = Progress {
+                now: Picos::new(world.calendar.begins()).min(plan.stop),
+                packet_hops: world.report.packet_hops,
+                finished,
+            };
+            break_off = sink.progress(progress) == ControlFlow::Break(());
+        }
+    }
+    // A last sample at the very end.
     let every = plan.sample_every.get();
-    let mut next_sample = every;
-    for round in 0.. {
-        // Samples lie on the window's edge: what happened before is done, what comes after is not begun.
-        while every > 0 && next_sample <= world.calendar.begins().min(plan.stop.get()) {
-            switches.sample(&mut world, next_sample);
-            next_sample += every;
-        }
-        if world.calendar.begins() >= plan.stop.get() {
-            break;
-        }
-        let list = world.calendar.take_list(false);
-        for switch in &list {
-            switches.visit(&mut world, *switch);
-        }
-        world.calendar.give_back_list(false, list);
-        let list = world.calendar.take_list(true);
-        for node in &list {
-            racks[(*node - network.switches()) as usize].visit(&mut world, &mut ends);
-        }
-        world.calendar.give_back_list(true, list);
-        let next = world.next_window();
-        let (inbox, earliest) = exchange.meet(shard as usize, round, &mut world.outbox, next);
-        for mail in inbox {
-            world.receive(mail);
-        }
-        if earliest == NEVER {
-            break;
-        }
-        world.calendar.advance_to(earliest);
+    if every > 0 && stop.is_multiple_of(every) && !world.report.broken_off {
+        switches.sample_all(&mut world, stop);
+        racks.iter().flatten().for_each(|rack| rack.sample(&mut world, &ends, stop));
+    }
+    exchange.meet(&mut world.outbox, &mut inbox, &mut world.rows, Agreed { next: NEVER, break_off: false });
+    if exchange.shard() == 0 {
+        rows::hand_over(&mut world.rows, sink);
     }
     world.report.ended = Picos::new(world.calendar.begins()).min(plan.stop);
-    world.report.in_flight = world.arena.live();
-    (world.report, world.rows)
+    world.report.in_flight = world.in_flight().0;
+    Done { report: world.report, left_over: world.books() }
 }
 
-/// Sums of what the shards did; their rows in an order that does not depend on who wrote them.
-fn put_together(parts: Vec<(Report, Kept)>, sink: &mut dyn Sink) -> Report {
-    let (mut whole, mut rows) = (Report::default(), Kept::default());
-    for (part, mut kept) in parts {
-        whole.ended = part.ended;
-        whole.packet_hops += part.packet_hops;
-        whole.sent += part.sent;
-        whole.delivered += part.delivered;
-        whole.dropped += part.dropped;
-        whole.in_flight += part.in_flight;
-        whole.decisions += part.decisions;
-        whole.decisions_with_telemetry += part.decisions_with_telemetry;
-        whole.delivered_bytes += part.delivered_bytes;
-        whole.result_hash = whole.result_hash.wrapping_add(part.result_hash);
-        rows.messages.append(&mut kept.messages);
-        rows.drops.append(&mut kept.drops);
-        rows.queues.append(&mut kept.queues);
+/// Everything that happens in one window: switches, then the racks that they may reach within it.
+fn run_window(world: &mut World<'_>, switches: &mut Switches, racks: &mut [Option<Rack>], ends: &mut Ends) {
+    let list = world.calendar.take_list(false);
+    for switch in &list {
+        switches.visit(world, *switch);
     }
-    check_conservation(&whole);
-    rows.messages.sort_unstable_by_key(|row| (row.acknowledged, row.message));
-    rows.drops.sort_unstable_by_key(|row| (row.at, row.switch, row.connection));
-    rows.queues.sort_unstable_by_key(|row| (row.at, row.switch, row.port));
-    rows.messages.into_iter().for_each(|row| sink.message(row));
-    rows.drops.into_iter().for_each(|row| sink.drop(row));
-    rows.queues.into_iter().for_each(|row| sink.queue(row));
+    world.calendar.give_back_list(false, list);
+    let list = world.calendar.take_list(true);
+    for node in &list {
+        let rack = racks[(*node - world.network.switches()) as usize].as_mut();
+        rack.expect("only own nodes are listed").visit(world, ends);
+    }
+    world.calendar.give_back_list(true, list);
+}
+
+/// The racks of this shard, with the messages of their hosts.
+fn own_racks(world: &mut World<'_>) -> Vec<Option<Rack>> {
+    let mine = |rack| world.owns(world.network.rack_node(rack));
+    let mut racks: Vec<Option<Rack>> =
+        (0..world.network.racks).map(|rack| mine(rack).then(|| Rack::new(world, rack))).collect();
+    let mut messages: Vec<Vec<u32>> = vec![Vec::new(); racks.len()];
+    for (index, message) in (0..).zip(&world.plan.messages) {
+        let from = world.plan.connections[message.connection as usize].from;
+        let rack = world.network.place(from).rack as usize;
+        if racks[rack].is_some() && !world.schedule.waits(index) {
+            messages[rack].push(index);
+        }
+    }
+    for (rack, messages) in racks.iter_mut().zip(messages) {
+        if let Some(rack) = rack {
+            rack.start(world, messages);
+        }
+    }
+    racks
+}
+
+/// What the shards did together. Every packet and every byte that was sent has been taken in or dropped, or is on the way.
+pub(crate) fn put_together(parts: &[Done]) -> Report {
+    let mut whole = Report::default();
+    let mut left_over = (0, 0);
+    for part in parts {
+        whole.add(&part.report);
+        left_over = (left_over.0 + part.left_over.0, left_over.1 + part.left_over.1);
+    }
+    assert_eq!(left_over, (0, 0), "packets or bytes appeared or vanished: {whole:?}");
     whole
 }
 
-/// Every packet sent was delivered, dropped, or is on the way; an ACK is the packet it acknowledges, turned round.
-fn check_conservation(report: &Report) {
-    let gone = report.decisions + report.dropped;
-    assert_eq!(report.sent, gone + report.in_flight, "packets appeared or vanished: {report:?}");
-}
-
-/// Sixteen bits hold a place in a rack and a pod, twelve a port.
-fn refuse_what_does_not_fit(network: &Network) -> Result<(), PlanError> {
-    let widest = (0..network.switches()).map(|switch| network.ports(switch).len()).max();
-    if widest.is_some_and(|ports| ports > MOST_PORTS as usize) || network.hosts_per_rack > MOST_PORTS {
+/// Sixteen bits hold a place in a rack and a pod, twelve a port; some things do not go together.
+fn refuse_what_does_not_fit(plan: &Plan, network: &Network<'_>) -> Result<(), PlanError> {
+    let widest = (0..network.switches()).map(|switch| network.ports(switch)).max().unwrap_or(0);
+    if widest > MOST_PORTS {
         return Err(PlanError::Unsupported("a switch with more than 4096 ports"));
+    }
+    if network.rates().len() > usize::from(u16::MAX) {
+        return Err(PlanError::Unsupported("more than 65,535 different link rates"));
+    }
+    for rate in network.rates() {
+        if let Some(why) = Telemetry::cannot_tell(plan.switch.stamp, *rate) {
+            return Err(PlanError::Unsupported(why));
+        }
+    }
+    for (index, change) in plan.changes.iter().enumerate() {
+        if change.port >= network.ports(change.switch) {
+            return Err(PlanError::Change { index, why: "its switch has no such port" });
+        }
+    }
+    if network.rotor().is_none() {
+        return Ok(());
+    }
+    if plan.switch.priorities > 1 || plan.switch.pause != Pause::Off {
+        return Err(PlanError::Unsupported("priorities or flow control in a rotor"));
+    }
+    if !plan.changes.is_empty() {
+        return Err(PlanError::Unsupported("link changes in a rotor"));
     }
     Ok(())
 }
 
-/// Gives each rack of this shard the messages of its hosts.
-fn hand_out_messages(world: &mut World<'_>, racks: &mut [Rack]) {
-    let mut of_rack: Vec<Vec<u32>> = vec![Vec::new(); racks.len()];
-    for (index, message) in world.plan.messages.iter().enumerate() {
-        let from = world.plan.connections[message.connection as usize].from;
-        let rack = from / world.network.hosts_per_rack;
-        if world.owns(world.rack_node(rack)) {
-            of_rack[rack as usize].push(u32::try_from(index).expect("fewer than 2^32 messages"));
-        }
+/// Below about this many packet-hops per window and thread, meeting costs more than sharing saves.
+const HOPS_THAT_PAY: u64 = 1_000;
+
+/// As many threads as there are cores, or fewer where the windows of this plan hold too little for them: judged by what its
+/// senders could send in a window at the rate of their links.
+fn threads_that_pay(plan: &Plan) -> u32 {
+    if plan.check(supplies(plan)).is_err() {
+        return 1;
     }
-    for (rack, messages) in racks.iter_mut().zip(of_rack) {
-        rack.start(world, messages);
-    }
+    let network = Network::new(plan);
+    let window = network.shortest(plan.switch.pause != Pause::Off);
+    let mut senders: Vec<(u32, u32)> = plan.connections.iter().map(|c| (c.from, c.to)).collect();
+    senders.sort_unstable();
+    senders.dedup_by_key(|(from, _)| *from);
+    let hops = |(from, to): &(u32, u32)| {
+        let packet = plan.topology.host_link(*from).rate.send_time_ceil(plan.data_size()).get().max(1);
+        // A packet and its ACK.
+        window / packet * 2 * u64::from(plan.topology.hops(*from, *to))
+    };
+    let per_window: u64 = senders.iter().map(hops).sum();
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    u32::try_from((per_window / HOPS_THAT_PAY).clamp(1, cores)).unwrap_or(1)
+}
+
+/// Takes no rows: those of a shard go to the first.
+struct Nobody;
+
+impl Sink for Nobody {
+    fn message(&mut self, _: poseidon_plan::records::MessageRow) {}
+    fn received(&mut self, _: poseidon_plan::records::ReceivedRow) {}
+    fn drop(&mut self, _: poseidon_plan::records::DropRow) {}
+    fn queue(&mut self, _: poseidon_plan::records::QueueRow) {}
+    fn sender(&mut self, _: poseidon_plan::records::SenderRow) {}
+    fn receiver(&mut self, _: poseidon_plan::records::ReceiverRow) {}
+    fn decision(&mut self, _: poseidon_plan::records::DecisionRow) {}
 }

@@ -2,27 +2,43 @@
 
 use poseidon_laws::AnyParams;
 use poseidon_plan::records::Kept;
-use poseidon_plan::switch::{Buffer, Carrier, Stamp};
-use poseidon_plan::topology::Tiers;
-use poseidon_plan::traffic::Message;
+use poseidon_plan::switch::{DelayCarrier, Pause, PerQueue, Stamp, Step};
+use poseidon_plan::topology::{Edges, Rotor, Tiers};
+use poseidon_plan::traffic::{Amount, Message};
 use poseidon_plan::{Backend, Link, Plan, Report, Topology};
 use poseidon_sim::Simulator;
 use poseidon_testkit::plans;
-use poseidon_types::{BitRate, Bytes, Nanos, Picos};
+use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Picos};
 
 const FAST: Link = plans::LINK;
 const SLOW: Link = Link { rate: BitRate::from_gbps(25), delay: Picos::new(1_000_000) };
 /// A rate that does not divide a byte's picoseconds.
 const ODD: Link = Link { rate: BitRate::from_mbps(3_333), delay: Picos::new(333_333) };
 
+/// A rotor whose first circuit from rack 0 leads past rack 2, and stands for ever.
+const SLEEPY: Rotor = Rotor {
+    racks: 4,
+    hosts: 2,
+    host_link: FAST,
+    packet_link: SLOW,
+    circuit_link: ODD,
+    day: Picos::new(u64::MAX / 4),
+    night: Picos::new(1),
+    notice: Picos::ZERO,
+};
+const LIST: &str = "h0 s0 100 Gbps 1 us\ns0 s1 40 Gbps 500 ns\ns1 s2 25 Gbps 2 us\ns0 s3 1 Gbps 1 us
+    s3 s1 1 Gbps 1 us\nh1 s1 10 Gbps 3 us\nh2 s2 3333 Mbps 77 ns";
+
 fn plan(topology: Topology, from: u32, to: u32, size: u64) -> Plan {
     let mut plan = plans::plan(topology, "fixed", &[(from, to)]);
     plan.laws[0].set("window", "32768 packets").expect("reads");
     plan.stop = Picos::from_nanos(Nanos::from_millis(1_000));
-    plan.switch.stamp = Stamp::MaxHopDelay(Carrier::Shim);
+    plan.switch.stamp = Stamp::MaxHopDelay(DelayCarrier::Shim);
     plan.transport.header = Bytes::new(64);
     plan.transport.min_rto = Nanos::from_millis(100);
-    plan.messages[0] = Message { connection: 0, at: Picos::new(12_345), size: Some(Bytes::new(size)) };
+    plan.transport.first_rto = Nanos::from_millis(100);
+    plan.messages[0] =
+        Message { connection: 0, at: Picos::new(12_345), amount: Amount::Exactly(Bytes::new(size)) };
     plan
 }
 
@@ -36,7 +52,7 @@ fn run(plan: &Plan) -> (Kept, Report) {
 fn store_and_forward(plan: &Plan) -> Picos {
     let connection = plan.connections[0];
     let message = plan.messages[0];
-    let size = message.size.expect("a size").get();
+    let size = message.amount.bytes().expect("a size").get();
     let (mtu, header) = (plan.transport.mtu.get(), plan.data_overhead().get());
     let packets = size.div_ceil(mtu);
     let bytes = |i: u64| header + if i + 1 == packets { size - (packets - 1) * mtu } else { mtu };
@@ -88,6 +104,13 @@ fn shapes() -> Vec<(&'static str, Topology, u32, u32)> {
         ("fat tree, same pod", Topology::fat_tree(4, FAST), 0, 3),
         ("fat tree, other pod", Topology::fat_tree(4, FAST), 0, 15),
         ("three tiers of three rates", mixed, 1, 20),
+        ("Poseidon's Clos", Topology::poseidon_clos(12), 0, 24 * 10),
+        ("PowerTCP's fat tree", Topology::powertcp_fat_tree(), 0, 255),
+        ("VAI + SF's fat tree", Topology::vai_sf_fat_tree(), 0, 319),
+        ("RPM's testbed", Topology::rpm_testbed(&[Nanos::from_millis(3); 10]), 4, 14),
+        ("a rotor's packet network", Topology::Rotor(SLEEPY), 0, 5),
+        ("a rotor, same rack", Topology::Rotor(SLEEPY), 0, 1),
+        ("a list of links", Topology::Edges(Edges::parse(LIST).expect("reads")), 0, 2),
     ]
 }
 
@@ -104,6 +127,29 @@ fn the_completion_time_of_an_unloaded_path_is_the_closed_form() {
             let hops = u64::from(plan.topology.hops(from, to)) * 2 * size.div_ceil(4_096);
             assert_eq!(report.packet_hops, hops, "{name}, {size} B");
         }
+    }
+}
+
+/// Nothing that a switch may do changes a path on which nothing waits.
+#[test]
+fn priorities_flow_control_and_marks_cost_an_unloaded_path_nothing() {
+    for (name, topology, from, to) in shapes() {
+        if matches!(topology, Topology::Rotor(_)) {
+            continue;
+        }
+        let mut plan = plan(topology, from, to, 100_000);
+        plan.switch.priorities = 4;
+        plan.connections[0].priority = 2;
+        plan.transport.ack_priority = Some(0);
+        plan.switch.mark = Step { threshold: Bytes::new(10) }.into();
+        plan.switch.pause = Pause::Pfc {
+            memory: Bytes::new(1 << 34),
+            alpha: Fraction::ratio(1, 8),
+            resume: Bytes::new(3_000),
+        };
+        let (kept, report) = run(&plan);
+        assert_eq!(kept.messages[0].acknowledged, store_and_forward(&plan), "{name}");
+        assert_eq!(report.pauses, 0, "{name}");
     }
 }
 
@@ -140,7 +186,7 @@ fn a_plan_that_makes_no_sense_is_refused_by_name() {
          the host supplies rtt, ecn-echo, max-hop-delay, reverse-max-hop-delay, hop-count"
     );
     assert_eq!(
-        refused(&|p| p.switch.buffer = Buffer::Static { per_queue: Bytes::new(100) }),
+        refused(&|p| p.switch.buffer = PerQueue { size: Bytes::new(100) }.into()),
         "a buffer of 100 B does not hold one packet"
     );
     assert_eq!(

@@ -1,8 +1,9 @@
 //! The laws on packets: where queues settle, who gets what, and what happens when packets are lost.
 
 use poseidon_plan::records::Kept;
-use poseidon_plan::switch::{Buffer, Carrier, Mark, Stamp};
+use poseidon_plan::switch::{DelayCarrier, PerQueue, RecordCarrier, Stamp, Step};
 use poseidon_plan::topology::Chain;
+use poseidon_plan::traffic::Amount;
 use poseidon_plan::{Backend, Plan, Report, Topology};
 use poseidon_sim::Simulator;
 use poseidon_testkit::plans::{self, LINK};
@@ -40,7 +41,7 @@ fn incast(law: &str, stamp: Stamp, senders: u32) -> Plan {
 #[test]
 fn poseidon_queues_as_its_target_says() {
     for (flows, target) in [(2, 5.01), (3, 6.77), (10, 12.00), (20, 15.01), (50, 18.99), (100, 22.00)] {
-        let plan = incast("poseidon", Stamp::MaxHopDelay(Carrier::Exact), flows);
+        let plan = incast("poseidon", Stamp::MaxHopDelay(DelayCarrier::Exact), flows);
         let (kept, report) = run(&plan);
         let delay = delay_us(&kept, &plan);
         let rate = report.delivered_bytes.get() as f64 * 8.0 / 20e6;
@@ -61,7 +62,7 @@ fn poseidon_queues_less_than_swift() {
         delay_us(&run(&plan).0, &plan)
     };
     let (poseidon, swift) =
-        (delay("poseidon", Stamp::MaxHopDelay(Carrier::Exact)), delay("swift", Stamp::Off));
+        (delay("poseidon", Stamp::MaxHopDelay(DelayCarrier::Exact)), delay("swift", Stamp::Off));
     println!("20 flows: poseidon {poseidon:.1} us, swift {swift:.1} us");
     assert!(poseidon < 0.7 * swift, "{poseidon} {swift}");
 }
@@ -81,7 +82,7 @@ fn multi_hop(law: &str, stamp: Stamp, m: u32, n: u32) -> f64 {
     // The victim sends a message as large as its fair share of the run, so that its end tells its rate.
     let fair_gbps = 200.0 / f64::from(m.max(n) + 1);
     let bytes = Bytes::new(2_500 * u64::from(200 / (m.max(n) + 1)) * 100);
-    plan.messages[0].size = Some(bytes);
+    plan.messages[0].amount = Amount::Exactly(bytes);
     plan.stop = us(60_000);
     let (kept, report) = run(&plan);
     let Some(row) = kept.messages.iter().find(|row| row.message == 0) else {
@@ -95,7 +96,7 @@ fn multi_hop(law: &str, stamp: Stamp, m: u32, n: u32) -> f64 {
 #[test]
 fn a_victim_over_two_hops_keeps_its_share_with_poseidon_and_not_with_swift() {
     for (m, n) in [(2, 2), (2, 9), (9, 2), (9, 9)] {
-        let poseidon = multi_hop("poseidon", Stamp::MaxHopDelay(Carrier::Exact), m, n);
+        let poseidon = multi_hop("poseidon", Stamp::MaxHopDelay(DelayCarrier::Exact), m, n);
         let swift = multi_hop("swift", Stamp::Off, m, n);
         println!("({m}, {n}): share of fair: poseidon {poseidon:.3}, swift {swift:.3}");
         assert!((0.9..1.1).contains(&poseidon), "({m}, {n}): {poseidon}");
@@ -106,10 +107,10 @@ fn a_victim_over_two_hops_keeps_its_share_with_poseidon_and_not_with_swift() {
 #[test]
 fn every_law_delivers_what_it_was_given() {
     let table = [
-        ("poseidon", Stamp::MaxHopDelay(Carrier::Exact)),
+        ("poseidon", Stamp::MaxHopDelay(DelayCarrier::Exact)),
         ("swift", Stamp::Off),
-        ("hpcc", Stamp::HopRecords),
-        ("powertcp", Stamp::HopRecords),
+        ("hpcc", Stamp::HopRecords(RecordCarrier::Exact)),
+        ("powertcp", Stamp::HopRecords(RecordCarrier::Exact)),
         ("theta-powertcp", Stamp::Off),
         ("timely", Stamp::Off),
         ("dcqcn", Stamp::Off),
@@ -119,9 +120,9 @@ fn every_law_delivers_what_it_was_given() {
     ];
     for (law, stamp) in table {
         let mut plan = incast(law, stamp, 8);
-        plan.switch.mark = Mark::Step { threshold: Bytes::new(200_000) };
+        plan.switch.mark = Step { threshold: Bytes::new(200_000) }.into();
         for message in &mut plan.messages {
-            message.size = Some(Bytes::new(1_000_000));
+            message.amount = Amount::Exactly(Bytes::new(1_000_000));
         }
         plan.stop = us(100_000);
         let (kept, report) = run(&plan);
@@ -136,9 +137,9 @@ fn every_law_delivers_what_it_was_given() {
 fn lost_packets_are_sent_again_until_all_have_arrived() {
     // Buffers of ten packets under windows of 64: most of the first burst is lost.
     let mut plan = incast("fixed", Stamp::Off, 8);
-    plan.switch.buffer = Buffer::Static { per_queue: Bytes::new(41_000) };
+    plan.switch.buffer = PerQueue { size: Bytes::new(41_000) }.into();
     for message in &mut plan.messages {
-        message.size = Some(Bytes::new(1_000_000));
+        message.amount = Amount::Exactly(Bytes::new(1_000_000));
     }
     plan.stop = us(1_000_000);
     let (kept, report) = run(&plan);
@@ -151,7 +152,7 @@ fn lost_packets_are_sent_again_until_all_have_arrived() {
 
 #[test]
 fn a_switch_that_does_not_stamp_is_unknown_and_not_empty() {
-    let mut plan = incast("poseidon", Stamp::MaxHopDelay(Carrier::Exact), 2);
+    let mut plan = incast("poseidon", Stamp::MaxHopDelay(DelayCarrier::Exact), 2);
     plan.silent_switches = vec![0];
     plan.stop = us(1_000);
     let (_, report) = run(&plan);
@@ -162,7 +163,7 @@ fn a_switch_that_does_not_stamp_is_unknown_and_not_empty() {
 #[test]
 fn the_shim_is_charged_and_costs_poseidon_little() {
     use poseidon_wire::{reflection, shim};
-    let stamp = Stamp::MaxHopDelay(Carrier::Shim);
+    let stamp = Stamp::MaxHopDelay(DelayCarrier::Shim);
     assert_eq!(stamp.data_bytes(), Bytes::new(shim::HEADER_BYTES as u64));
     assert_eq!(stamp.ack_bytes(), Bytes::new((shim::HEADER_BYTES + reflection::HEADER_BYTES) as u64));
     // Rounding down to 256 ns makes a queue look shorter by 128 ns on average.

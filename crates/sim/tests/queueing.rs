@@ -1,9 +1,11 @@
 //! Queueing theory: random arrivals at one port, held against Lindley's recursion packet by packet and against the
 //! Pollaczek-Khinchine mean of M/D/1.
 
-use poseidon_plan::records::{DropRow, MessageRow, QueueRow, Sink};
-use poseidon_plan::switch::Buffer;
-use poseidon_plan::traffic::Message;
+use poseidon_plan::records::{
+    DecisionRow, DropRow, MessageRow, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
+};
+use poseidon_plan::switch::PerQueue;
+use poseidon_plan::traffic::{Amount, Message};
 use poseidon_plan::{Backend, Link, Plan, Topology};
 use poseidon_sim::Simulator;
 use poseidon_testkit::{SplitMix64, plans};
@@ -30,7 +32,11 @@ impl Sink for Waits<'_> {
     fn drop(&mut self, row: DropRow) {
         panic!("a packet was dropped: {row:?}");
     }
+    fn received(&mut self, _: ReceivedRow) {}
     fn queue(&mut self, _: QueueRow) {}
+    fn sender(&mut self, _: SenderRow) {}
+    fn receiver(&mut self, _: ReceiverRow) {}
+    fn decision(&mut self, _: DecisionRow) {}
 }
 
 /// Packets that arrive at random, at a share of `load` of the receiver's link.
@@ -45,7 +51,7 @@ fn plan(load: f64, packets: u32) -> Plan {
             // One minus it is never zero.
             now -= (1.0 - rng.unit()).ln() * SERVICE_PS / load;
             let connection = u32::try_from(rng.below(u64::from(SENDERS))).expect("few");
-            Message { connection, at: Picos::new(whole(now)), size: Some(Bytes::new(1_500)) }
+            Message { connection, at: Picos::new(whole(now)), amount: Amount::Exactly(Bytes::new(1_500)) }
         })
         .collect();
     // Senders on the left, the receiver behind the slow link on the right.
@@ -54,10 +60,11 @@ fn plan(load: f64, packets: u32) -> Plan {
     plan.laws[0].set("window", "32768 packets").expect("reads");
     plan.stop = Picos::MAX;
     plan.switch.pipeline = Picos::ZERO;
-    plan.switch.buffer = Buffer::Static { per_queue: Bytes::new(1 << 30) };
+    plan.switch.buffer = PerQueue { size: Bytes::new(1 << 30) }.into();
     plan.transport.mtu = Bytes::new(1_500);
     plan.transport.ack = Bytes::new(1);
     plan.transport.min_rto = Nanos::from_millis(1_000_000);
+    plan.transport.first_rto = Nanos::from_millis(1_000_000);
     plan.messages = messages;
     plan
 }

@@ -13,7 +13,7 @@
 //! | [`maxmin`] | [`max_min()`], the exact max-min fair shares of a network |
 //! | [`fluid_loop`] | a network without packets around any law: does it converge, and where to |
 //! | [`operations`] | random operations for any law: does it survive, and replay |
-//! | [`plans`] | a plan to start from |
+//! | [`plans`] | a plan to start from, and a list of varied ones |
 //! | [`powertcp_fluid`] | PowerTCP's fluid model of four control laws at one bottleneck (fig. 2, theorems) |
 //! | [`powertcp_phase`] | its phase plots (fig. 3) |
 //! | [`rpm_fluid`] | the loop of reverse path marking, its Lemma 1 and the stable gain |

@@ -1,9 +1,13 @@
-//! A plan to start from: tests change what they are about and leave the rest.
+//! A plan to start from: tests change what they are about and leave the rest. And a list of them that are all different.
+
+mod varied;
+
+pub use varied::varied;
 
 use poseidon_laws::AnyParams;
-use poseidon_plan::switch::{Buffer, Carrier, Mark, Stamp, Switch};
-use poseidon_plan::traffic::{Connection, Message};
-use poseidon_plan::transport::{Eligibility, Transport};
+use poseidon_plan::switch::{AnyMark, DelayCarrier, Direction, Pause, Shared, Stamp, Switch};
+use poseidon_plan::traffic::{Amount, Connection, Message};
+use poseidon_plan::transport::{Acks, Echo, Eligibility, Recovery, Spread, Transport};
 use poseidon_plan::{Link, Plan, Topology};
 use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Picos};
 
@@ -20,9 +24,12 @@ pub fn plan(topology: Topology, law: &str, ends: &[(u32, u32)]) -> Plan {
         topology,
         switch: Switch {
             pipeline: Picos::new(600_000),
-            buffer: Buffer::Shared { total: Bytes::new(64_000_000), alpha: Fraction::ratio(8, 1) },
-            mark: Mark::Off,
-            stamp: Stamp::MaxHopDelay(Carrier::Exact),
+            priorities: 1,
+            buffer: Shared { size: Bytes::new(64_000_000), alpha: Fraction::ratio(8, 1) }.into(),
+            pause: Pause::Off,
+            mark: AnyMark::OFF,
+            marks_go: Direction::Forward,
+            stamp: Stamp::MaxHopDelay(DelayCarrier::Exact),
         },
         silent_switches: Vec::new(),
         transport: Transport {
@@ -31,17 +38,31 @@ pub fn plan(topology: Topology, law: &str, ends: &[(u32, u32)]) -> Plan {
             ack: Bytes::new(64),
             eligibility: Eligibility::Floor,
             min_rto: Nanos::from_micros(250),
+            first_rto: Nanos::from_millis(1),
+            recovery: Recovery::Selective { reordering: 3 },
+            acks: Acks::EveryPacket,
+            echo: Echo::Exact,
+            ack_priority: None,
+            spread: Spread::PerFlow,
+            plb: None,
         },
         laws: vec![AnyParams::of(law).expect("a law of the table")],
-        connections: ends.iter().map(|&(from, to)| Connection { from, to, law: 0, entropy: 0 }).collect(),
+        connections: ends
+            .iter()
+            .map(|&(from, to)| Connection { from, to, law: 0, entropy: 0, priority: 0 })
+            .collect(),
         messages: (0..ends.len())
             .map(|i| Message {
                 connection: number(i),
                 at: Picos::from_nanos(Nanos::from_micros(i as u64)),
-                size: None,
+                amount: Amount::ENDLESS,
             })
             .collect(),
+        after: Vec::new(),
+        changes: Vec::new(),
         sample_every: Picos::ZERO,
         watched: Vec::new(),
+        watched_connections: Vec::new(),
+        log_decisions: false,
     }
 }

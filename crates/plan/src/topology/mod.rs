@@ -1,7 +1,16 @@
-//! Hosts, switches and the links between them, as shapes: a route follows from the numbers of its ends, so a network of
-//! 65,536 hosts needs no table.
+//! Hosts, switches and the links between them.
+//!
+//! Most networks are shapes: a route follows from the numbers of its ends, so a network of 65,536 hosts needs no table. Any other is
+//! a list of links ([`Edges`]), with routes found by breadth-first search. A [`Rotor`] changes its links while it runs.
 //!
 //! Hosts are numbered from zero, rack by rack.
+
+mod edges;
+mod papers;
+mod rotor;
+
+pub use edges::{Edge, EdgeError, Edges, End};
+pub use rotor::Rotor;
 
 use poseidon_types::{BitRate, Picos};
 
@@ -14,7 +23,7 @@ pub struct Link {
     pub delay: Picos,
 }
 
-/// The shape of a network.
+/// A network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {
     /// Up to three tiers. One rack without aggregation is a star; one pod is a leaf-spine; `k` pods of `k/2` racks, `k/2`
@@ -25,6 +34,10 @@ pub enum Topology {
     Tiers(Tiers),
     /// Switches in a row, each with hosts of its own: two are a dumbbell, more are a parking lot.
     Chain(Chain),
+    /// Racks behind a packet switch and a circuit switch that rotates.
+    Rotor(Rotor),
+    /// Any network, link by link.
+    Edges(Edges),
 }
 
 /// A network of up to three tiers.
@@ -97,29 +110,35 @@ impl Topology {
     }
 
     /// How many hosts there are; saturates.
-    pub const fn hosts(&self) -> u32 {
+    pub fn hosts(&self) -> u32 {
         match self {
             Self::Tiers(t) => t.pods.saturating_mul(t.racks).saturating_mul(t.hosts),
             Self::Chain(c) => c.switches.saturating_mul(c.hosts),
+            Self::Rotor(r) => r.racks.saturating_mul(r.hosts),
+            Self::Edges(e) => e.hosts(),
         }
     }
 
     /// How many switches there are; saturates.
-    pub const fn switches(&self) -> u32 {
+    pub fn switches(&self) -> u32 {
         match self {
             Self::Tiers(t) => {
                 let in_pods = t.pods.saturating_mul(t.racks.saturating_add(t.aggregation));
                 in_pods.saturating_add(t.aggregation.saturating_mul(t.cores))
             }
             Self::Chain(c) => c.switches,
+            Self::Rotor(r) => r.racks.saturating_add(1),
+            Self::Edges(e) => e.switches(),
         }
     }
 
-    /// The link of every host.
-    pub const fn host_link(&self) -> Link {
+    /// The link of a host.
+    pub fn host_link(&self, host: u32) -> Link {
         match self {
             Self::Tiers(t) => t.host_link,
             Self::Chain(c) => c.host_link,
+            Self::Rotor(r) => r.host_link,
+            Self::Edges(e) => e.host_link(host),
         }
     }
 
@@ -128,28 +147,50 @@ impl Topology {
         match self {
             Self::Tiers(t) => vec![t.host_link, t.rack_link, t.core_link],
             Self::Chain(c) => vec![c.host_link, c.middle_link],
+            Self::Rotor(r) => vec![r.host_link, r.packet_link, r.circuit_link],
+            Self::Edges(e) => e.edges().iter().map(|edge| edge.link).collect(),
         }
     }
 
-    /// The links that a packet crosses between two hosts, in order.
+    /// The links that a packet crosses between two hosts, in order. Where several paths are equally short, those of one of them; in
+    /// a rotor, those of the packet network.
     pub fn links_between(&self, from: u32, to: u32) -> Vec<Link> {
-        let hops = self.hops(from, to) as usize;
         match self {
-            Self::Tiers(t) => match hops {
+            Self::Tiers(t) => match t.hops(from, to) {
                 2 => vec![t.host_link; 2],
                 4 => vec![t.host_link, t.rack_link, t.rack_link, t.host_link],
                 _ => vec![t.host_link, t.rack_link, t.core_link, t.core_link, t.rack_link, t.host_link],
             },
             Self::Chain(c) => {
+                let hops = 2 + (from / c.hosts).abs_diff(to / c.hosts) as usize;
                 let mut links = vec![c.middle_link; hops];
                 (links[0], links[hops - 1]) = (c.host_link, c.host_link);
                 links
             }
+            Self::Rotor(r) => {
+                if from / r.hosts == to / r.hosts {
+                    vec![r.host_link; 2]
+                } else {
+                    vec![r.host_link, r.packet_link, r.packet_link, r.host_link]
+                }
+            }
+            Self::Edges(e) => e.links_between(from, to),
         }
     }
 
-    /// Refuses shapes that are not connected or too large to number.
-    pub const fn check(&self) -> Result<(), &'static str> {
+    /// How many links a packet crosses between two hosts; one more than the switches.
+    pub fn hops(&self, from: u32, to: u32) -> u32 {
+        match self {
+            Self::Tiers(t) => t.hops(from, to),
+            Self::Chain(c) => 2 + (from / c.hosts).abs_diff(to / c.hosts),
+            Self::Rotor(_) | Self::Edges(_) => {
+                u32::try_from(self.links_between(from, to).len()).unwrap_or(u32::MAX)
+            }
+        }
+    }
+
+    /// Refuses networks that are not connected or too large to number.
+    pub fn check(&self) -> Result<(), &'static str> {
         match self {
             Self::Tiers(t) => {
                 if t.pods == 0 || t.racks == 0 || t.hosts == 0 {
@@ -167,27 +208,26 @@ impl Topology {
                     return Err("there is no host: set switches and hosts above zero");
                 }
             }
+            Self::Rotor(r) => r.check()?,
+            // Checked when it was made.
+            Self::Edges(_) => {}
         }
         if self.hosts() > 1 << 24 || self.switches() > 1 << 24 {
             return Err("more than 16,777,216 hosts or switches");
         }
         Ok(())
     }
+}
 
-    /// How many links a packet crosses between two hosts; one more than the switches.
-    pub const fn hops(&self, from: u32, to: u32) -> u32 {
-        match self {
-            Self::Tiers(t) => {
-                let (rack, other) = (from / t.hosts, to / t.hosts);
-                if rack == other {
-                    2
-                } else if rack / t.racks == other / t.racks {
-                    4
-                } else {
-                    6
-                }
-            }
-            Self::Chain(c) => 2 + (from / c.hosts).abs_diff(to / c.hosts),
+impl Tiers {
+    const fn hops(&self, from: u32, to: u32) -> u32 {
+        let (rack, other) = (from / self.hosts, to / self.hosts);
+        if rack == other {
+            2
+        } else if rack / self.racks == other / self.racks {
+            4
+        } else {
+            6
         }
     }
 }
