@@ -52,15 +52,21 @@ pub(crate) fn causes(quick: bool, json: bool) -> Result<(), Box<dyn Error>> {
     )
 }
 
-/// From the first `most` starts.
+/// From the first `most` starts. Words on the command line that are in a case's name choose it.
 fn run(cases: &[Case], most: usize, quick: bool, json: bool) -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).map(|word| word.to_uppercase()).collect();
+    let is_asked = |case: &Case| words.iter().any(|word| case.name.to_uppercase().contains(word.as_str()));
+    let chosen: Vec<&Case> = match cases.iter().filter(|case| is_asked(case)).collect::<Vec<_>>() {
+        none if none.is_empty() => cases.iter().collect(),
+        some => some,
+    };
     if !json {
         println!(
             "{:<33} {:<5} {:>15} {:>6} {:>9} {:>8} {:>7} {:>8} {:>7}",
             "scenario", "", "shares of fair", "swing", "Mbps", "packets", "drops", "d share", "d queue"
         );
     }
-    for case in cases {
+    for case in chosen {
         let (mut our, mut their) = (Vec::new(), Vec::new());
         for &gap in case.scenario.gaps.iter().take(if quick { 1 } else { most }) {
             let mut scenario = case.scenario;

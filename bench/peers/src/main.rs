@@ -1,7 +1,7 @@
 //! Poseidon's simulator beside ns-3.37 on the same scenarios. `docs/peers.md` says what was found.
 //!
 //! `cargo run --release -p poseidon-peers -- dumbbell` compares shares and queues, `-- causes` changes one feature at a time,
-//! `-- star` compares speed; `--quick` for shorter runs, `--json` for programs. ns-3 is needed: `bench/peers/install`, then
+//! `-- star` compares speed; a law's name for its rows only, `--quick` for shorter runs, `--json` for programs. ns-3 is needed: `bench/peers/install`, then
 //! `bench/peers/build`.
 
 mod dumbbell;
