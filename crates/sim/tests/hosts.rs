@@ -2,7 +2,7 @@
 
 use poseidon_plan::patterns::{Class, ClosedLoop, Over, Pattern, RingAllReduce, Traffic, TreeAllReduce};
 use poseidon_plan::records::Kept;
-use poseidon_plan::switch::{PerQueue, Stamp, Step};
+use poseidon_plan::switch::{AnyMark, PerQueue, Stamp, Step};
 use poseidon_plan::traffic::{Amount, Message};
 use poseidon_plan::transport::{Acks, Echo, Recovery};
 use poseidon_plan::{Backend, Plan, Report, Topology};
@@ -104,6 +104,20 @@ fn marks_are_echoed_as_asked() {
     assert_eq!(notices, report.replies - report.delivered, "beside the ACKs, which are not marked");
     let most = 8 * (report.ended.get() / 50_000_000 + 1);
     assert!(notices > 0 && notices <= most, "at most one per gap and connection: {notices}");
+}
+
+/// A policy that is in the table is in the plan, by name, and runs: one file and one line.
+#[test]
+fn every_tenth_packet_is_marked_and_every_mark_is_heard() {
+    let mut plan = plans::plan(Topology::star(2, LINK), "fixed", &[(0, 1)]);
+    plan.messages[0].amount = Amount::Exactly(Bytes::new(1_000 * 4_096));
+    let mut mark = AnyMark::of("every").expect("in the table");
+    mark.set("packets", "10").expect("reads");
+    plan.switch.mark = mark;
+    (plan.watched_connections, plan.log_decisions) = (vec![0], true);
+    let (kept, report) = run(&plan);
+    let heard: Vec<u32> = kept.decisions.iter().filter(|row| row.marked).map(|row| row.packet).collect();
+    assert_eq!((report.marks, heard), (100, (0..100).map(|i| 10 * i + 9).collect()));
 }
 
 #[test]

@@ -55,6 +55,7 @@ table! { AnyMark, Mark, MARKS;
     red::Red,
     codel_rfc::CodelRfc,
     codel_tofino::CodelTofino,
+    every::Every,
 }
 
 impl AnyMark {
