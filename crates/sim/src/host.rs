@@ -23,7 +23,7 @@ use crate::wire::Wire;
 use crate::world::World;
 
 /// How many arrivals ahead a packet is touched, so that it is in the cache when its turn comes.
-const AHEAD: usize = 4;
+const AHEAD: usize = 8;
 
 /// The two ends of all connections, and which messages wait for which.
 pub(crate) struct Ends {
@@ -44,6 +44,17 @@ impl Ends {
             receivers: vec![Receiver::NEW; connections],
             is_early: vec![false; waits_for.len()],
             waits_for,
+        }
+    }
+
+    /// Brings the end that a packet is for into the cache.
+    #[inline]
+    fn touch(&self, packet: &Packet) {
+        let connection = packet.connection as usize;
+        if packet.tag.kind() == Kind::Data {
+            core::hint::black_box(self.receivers.get(connection).map(|receiver| receiver.cumulative));
+        } else if let Some(Some(sender)) = self.senders.get(connection) {
+            core::hint::black_box((sender.una, sender.srtt));
         }
     }
 
@@ -197,6 +208,9 @@ impl Rack {
                     let arrival = *arrivals.next().expect("it was there a moment ago");
                     if let Some(ahead) = arrivals.as_slice().get(AHEAD) {
                         world.arena.touch(ahead.packet());
+                    }
+                    if let Some(ahead) = arrivals.as_slice().get(AHEAD / 2) {
+                        ends.touch(&world.arena[ahead.packet()]);
                     }
                     self.on_packet(world, ends, arrival.port(), arrival.packet(), now);
                 }

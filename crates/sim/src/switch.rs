@@ -478,6 +478,10 @@ impl Switches {
     ) -> Option<u32> {
         let state = &mut self.queues[queue];
         let id = state.packets.pop(&world.arena)?;
+        if let Some(next) = state.packets.first() {
+            // It may have waited long enough to have left the cache.
+            world.arena.touch(next);
+        }
         let Packet { size, in_port, tag, .. } = world.arena[id];
         let size = u64::from(size);
         state.waiting -= size;
