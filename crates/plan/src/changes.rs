@@ -18,7 +18,8 @@ pub struct Change {
 /// What happens to a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
-    /// It fails. What has begun to leave still arrives; what waits for it is dropped and counted. Each end knows at once and
+    /// It fails. What has begun to leave still arrives; what waits for it at a switch is dropped and counted, and a
+    /// host keeps it. Each end knows at once and
     /// takes another of its equal ways where it has one; nobody else is told.
     Down,
     /// It works again.

@@ -118,7 +118,7 @@ fn multi_hop(table: &mut Table) {
     }
 }
 
-const SMALL: &str = "starved either way: below 2 % of the line";
+const SMALL: &str = "starved either way: below 3 % of the line";
 
 /// N hosts of different racks to one.
 fn one_hop(table: &mut Table) {
@@ -137,7 +137,7 @@ fn one_hop(table: &mut Table) {
         let laws = [("poseidon", INT, poseidon), ("swift", Stamp::Off, swift)];
         for (name, stamp, anchor) in laws {
             let (delay, use_of_line, sd) = one_hop_run(name, stamp, n);
-            table.row(&format!("one hop, {n} {name}, delay us"), anchor, delay, NOISY);
+            table.row(&format!("one hop, {n} {name}, delay us"), anchor, delay, FEW);
             table.row(&format!("one hop, {n} {name}, use of the line"), 1.0, use_of_line, "");
             if let Some((p, s, _)) = spread {
                 let anchor = if name == "poseidon" { p } else { s };
@@ -146,14 +146,19 @@ fn one_hop(table: &mut Table) {
         }
         if let Some((.., h)) = spread {
             let (_, use_of_line, sd) = one_hop_run("hpcc", RECORDS, n);
-            table.row(&format!("one hop, {n} hpcc, use of the line"), 0.915, use_of_line, "");
+            table.row(
+                &format!("one hop, {n} hpcc, use of the line"),
+                0.915,
+                use_of_line,
+                "its first burst does not fit the buffer",
+            );
             table.row(&format!("one hop, {n} hpcc, sd of rates % of fair"), h, sd, SPREAD);
         }
     }
 }
 
-const NOISY: &str = "";
-const SPREAD: &str = "a spread depends on start times and on which bins are taken";
+const FEW: &str = "windows of one packet or two";
+const SPREAD: &str = "windows of few packets, or HPCC; see docs/simulator.md";
 
 /// Mean delay at the last hop in us, use of its line, and the spread of the flows' rates in bins of 1 ms, in percent of the fair share;
 /// over the second half of 20 ms.
@@ -209,7 +214,8 @@ fn reverse_path(table: &mut Table) {
             let mut ends = vec![(0, 24 * 10)];
             ends.extend((1..=n).map(|i| (24 * i, 0)));
             let mut plan = law(name, &[], stamp, &ends, Topology::poseidon_clos(12));
-            table.row(&format!("reverse path, {n} {name} victim, Gbps"), anchor, rates(&mut plan)[0], "");
+            let about = "closed form: the victim gets what each of the others has, 200 / N";
+            table.row(&format!("reverse path, {n} {name} victim, Gbps"), anchor, rates(&mut plan)[0], about);
         }
     }
 }
@@ -298,7 +304,8 @@ fn ablations(table: &mut Table) {
     for (name, setting, few, many) in variants {
         for (m, anchor) in [(2, few), (9, many)] {
             let mut plan = multi_hop_plan("poseidon", &[setting], INT, m, m);
-            table.row(&format!("ablation ({m}, {m}), {name}, Gbps"), anchor, rates(&mut plan)[0], "");
+            let about = "has no equilibrium on two hops: moves with the base RTT";
+            table.row(&format!("ablation ({m}, {m}), {name}, Gbps"), anchor, rates(&mut plan)[0], about);
         }
     }
 }

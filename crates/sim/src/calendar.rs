@@ -10,26 +10,27 @@ use std::collections::BinaryHeap;
 /// Windows that are held in the ring; later ones wait in a heap.
 const SLOTS: usize = 32;
 /// A window has at most this many bits of picoseconds, so that an arrival is its own sort key in 64 bits.
-const MOST_BITS: u32 = 20;
+const MOST_BITS: u32 = 19;
 /// Ports that a node may have.
 pub(crate) const MOST_PORTS: u32 = 1 << 12;
 
-/// An arrival: time within the window, port, packet. Sorting these sorts by time and then by port, which is a total
-/// order, because a link delivers at most one packet at a time.
+/// An arrival: time within the window, port, whether it is flow control, packet. Sorting these sorts by all of them in turn, which
+/// is a total order before it comes to the packet: a link delivers at most one packet at a time, but flow control does not pass the
+/// pipeline and may arrive together with one that does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Arrival(u64);
 
 impl Arrival {
-    const fn new(offset: u64, port: u32, packet: u32) -> Self {
-        Self((offset << 44) | ((port as u64) << 32) | packet as u64)
+    const fn new(offset: u64, port: u32, is_control: bool, packet: u32) -> Self {
+        Self((offset << 45) | ((port as u64) << 33) | ((!is_control as u64) << 32) | packet as u64)
     }
 
     pub(crate) const fn offset(self) -> u64 {
-        self.0 >> 44
+        self.0 >> 45
     }
 
     pub(crate) const fn port(self) -> u32 {
-        (self.0 >> 32 & (MOST_PORTS as u64 - 1)) as u32
+        (self.0 >> 33 & (MOST_PORTS as u64 - 1)) as u32
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the packet is the low half")]
@@ -74,7 +75,7 @@ impl Calendar {
     pub(crate) fn new(nodes: u32, switches: u32, shortest: u64, stop: u64) -> Self {
         let nodes = nodes as usize;
         Self {
-            bits: shortest.max(1).ilog2().min(MOST_BITS),
+            bits: Self::window_length(shortest).ilog2(),
             window: 0,
             stop,
             nodes,
@@ -86,6 +87,11 @@ impl Calendar {
             spare: Vec::new(),
             called: vec![u64::MAX; nodes],
         }
+    }
+
+    /// How long windows are where nothing reaches a switch sooner than `shortest`.
+    pub(crate) fn window_length(shortest: u64) -> u64 {
+        1 << shortest.max(1).ilog2().min(MOST_BITS)
     }
 
     /// When the present window begins.
@@ -101,7 +107,7 @@ impl Calendar {
 
     /// A packet reaches a port of a node at `time`.
     #[inline]
-    pub(crate) fn arrive(&mut self, node: u32, port: u32, time: u64, packet: u32) {
+    pub(crate) fn arrive(&mut self, node: u32, port: u32, time: u64, packet: u32, is_control: bool) {
         let window = time >> self.bits;
         // The rule that the whole engine rests on: nobody reaches a switch within the window.
         assert!(
@@ -109,7 +115,7 @@ impl Calendar {
             "a packet out of order"
         );
         let offset = time & ((1 << self.bits) - 1);
-        self.put(window, node, Arrival::new(offset, port, packet));
+        self.put(window, node, Arrival::new(offset, port, is_control, packet));
     }
 
     /// A node wants to be visited in the window of `time`.
@@ -218,16 +224,17 @@ mod tests {
     fn arrivals_come_in_order_of_time_and_port_and_in_their_window() {
         let mut calendar = Calendar::new(2, 1, 1_000, u64::MAX);
         assert_eq!(calendar.ends(), 512);
-        calendar.arrive(0, 3, 700, 1);
-        calendar.arrive(0, 1, 700, 2);
-        calendar.arrive(0, 1, 600, 3);
-        calendar.arrive(1, 0, 1_000_000, 4);
+        calendar.arrive(0, 3, 700, 1, false);
+        calendar.arrive(0, 1, 700, 2, false);
+        calendar.arrive(0, 1, 700, 5, true);
+        calendar.arrive(0, 1, 600, 3, false);
+        calendar.arrive(1, 0, 1_000_000, 4, false);
         assert_eq!(calendar.next(), Some(1));
         calendar.advance_to(1);
         assert_eq!((calendar.begins(), calendar.take_list(false)), (512, vec![0]));
         let batch = calendar.take_batch(0);
         let seen: Vec<_> = batch.iter().map(|a| (a.offset(), a.port(), a.packet())).collect();
-        assert_eq!(seen, [(88, 1, 3), (188, 1, 2), (188, 3, 1)]);
+        assert_eq!(seen, [(88, 1, 3), (188, 1, 5), (188, 1, 2), (188, 3, 1)]);
         let far = calendar.next().expect("the far arrival");
         calendar.advance_to(far);
         assert_eq!((calendar.begins(), calendar.take_list(true)), (1_000_000 / 512 * 512, vec![1]));
@@ -240,7 +247,7 @@ mod tests {
         let mut calendar = Calendar::new(1, 1, 1_024, u64::MAX);
         calendar.wake(0, 2_000);
         calendar.wake(0, 2_001);
-        calendar.arrive(0, 0, 2_002, 7);
+        calendar.arrive(0, 0, 2_002, 7, false);
         calendar.advance_to(1);
         assert_eq!(calendar.take_list(false), [0]);
         assert_eq!(calendar.take_batch(0).len(), 1);

@@ -35,8 +35,9 @@ pub(crate) struct Sender {
     pub(crate) next_send: u64,
     /// When silence becomes a timeout, ps.
     pub(crate) deadline: u64,
-    /// The earliest timer that is set, ps.
-    pub(crate) timer: u64,
+    /// The earliest timers that are set, for pacing and for silence, ps.
+    pub(crate) pace_timer: u64,
+    pub(crate) silence_timer: u64,
     /// Smoothed round-trip time, ns; zero before the first.
     pub(crate) srtt: u64,
     /// Every packet below this is acknowledged.
@@ -44,6 +45,8 @@ pub(crate) struct Sender {
     /// The next packet that has never been sent.
     pub(crate) next: u32,
     pub(crate) in_flight: u32,
+    /// Packets sent so far, each time counted.
+    pub(crate) transmitted: u32,
     /// The packet behind the last one handed over.
     end: u32,
     /// What its packets are hashed by.
@@ -90,11 +93,13 @@ impl Sender {
             decision: law.decision(),
             next_send: 0,
             deadline: u64::MAX,
-            timer: u64::MAX,
+            pace_timer: u64::MAX,
+            silence_timer: u64::MAX,
             srtt: 0,
             una: 0,
             next: 0,
             in_flight: 0,
+            transmitted: 0,
             end: 0,
             entropy,
             handed: 0,
@@ -159,6 +164,7 @@ impl Sender {
         };
         self.unjudged.push_back(seq);
         self.in_flight += 1;
+        self.transmitted = self.transmitted.wrapping_add(1);
         Some((seq, lost.is_some()))
     }
 
@@ -202,6 +208,10 @@ impl Sender {
 
     /// Everything below `cumulative` has arrived, and nothing beyond counts: it is all sent again.
     pub(crate) fn go_back(&mut self, cumulative: u32) -> Acked {
+        if cumulative < self.una {
+            // It was overtaken: what it asks for has arrived meanwhile.
+            return Acked { packets: 0, found_loss: false };
+        }
         let packets = self.note_below(cumulative);
         self.advance();
         self.lose_all();
@@ -382,6 +392,9 @@ mod tests {
         // A second complaint of the same loss is no news.
         assert_eq!(sender.go_back(2), Acked { packets: 0, found_loss: false });
         assert_eq!(send_all(&mut sender), [2, 3, 4]);
+        // One that was overtaken asks for what has arrived.
+        sender.acknowledge(2, NOW, 3, u32::MAX);
+        assert_eq!((sender.go_back(1).packets, sender.in_flight), (0, 2));
     }
 
     #[test]

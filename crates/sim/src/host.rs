@@ -7,7 +7,6 @@
 use core::cmp::Reverse;
 use poseidon_laws::parts::plb::PlbAck;
 use poseidon_laws::{Ack, Loss, Pacing};
-use poseidon_plan::changes::LinkEvent;
 use poseidon_plan::records::{DecisionRow, MessageRow, ReceivedRow, ReceiverRow, SenderRow};
 use poseidon_plan::traffic::{Amount, Connection, Event};
 use poseidon_plan::transport::{Echo, Eligibility, Recovery, Spread};
@@ -129,8 +128,10 @@ enum Timer {
     Change(u32),
     /// The wire of the host at this place is free.
     Wire(u32),
-    /// A connection's pacing or timeout.
-    Connection(u32),
+    /// A connection's pacing lets the next packet go.
+    Pace(u32),
+    /// A connection has heard nothing for long.
+    Silence(u32),
     /// What a receiver holds is acknowledged.
     Reply(u32),
     /// A message without a size ends.
@@ -244,12 +245,22 @@ impl Rack {
                 self.hosts[place as usize].waits = false;
                 self.send_next(world, ends, place, now);
             }
-            Timer::Connection(connection) => self.on_connection_timer(world, ends, connection, now),
+            Timer::Pace(connection) => {
+                // Unless another timer has replaced this one.
+                if let Some(sender) =
+                    ends.senders[connection as usize].as_mut().filter(|s| s.pace_timer == now)
+                {
+                    sender.pace_timer = u64::MAX;
+                    self.make_ready(world, ends, connection, now);
+                }
+            }
+            Timer::Silence(connection) => self.on_silence(world, ends, connection, now),
             Timer::Reply(connection) => {
                 let receiver = &mut ends.receivers[connection as usize];
                 if receiver.held != NONE && receiver.deadline <= now {
                     receiver.count = 0;
-                    self.acknowledge_held(world, ends, connection, now);
+                    let cumulative = receiver.cumulative;
+                    self.acknowledge_held(world, ends, connection, cumulative, now);
                     let place = self.place_of(world, world.plan.connections[connection as usize].to);
                     self.send_next(world, ends, place, now);
                 }
@@ -267,9 +278,6 @@ impl Rack {
                 let (_, _, place) = world.network.behind(change.switch, change.port);
                 let host = &mut self.hosts[place as usize];
                 host.wire.change(change.what, world.network);
-                if change.what == LinkEvent::Up {
-                    host.stopped = 0;
-                }
                 self.send_next(world, ends, place, now);
             }
         }
@@ -372,6 +380,7 @@ impl Rack {
         world.report.delivered += 1;
         world.arrived_bytes += payload;
         let was_marked = receiver.held != NONE && world.arena[receiver.held].tag.is_marked();
+        let before = receiver.cumulative;
         let whole = receiver.whole;
         let arrived = receiver.receive(world.plan, &data, was_marked, now, |cumulative| {
             schedule
@@ -384,7 +393,8 @@ impl Rack {
             self.note_whole_messages(world, ends, data.connection, now);
         }
         if arrived.flush_first {
-            self.acknowledge_held(world, ends, data.connection, now);
+            // It does not speak for the packet that has just come.
+            self.acknowledge_held(world, ends, data.connection, before, now);
         }
         if arrived.notify {
             self.notify(world, place, &data, now);
@@ -400,7 +410,8 @@ impl Rack {
                 let held = &mut world.arena[id];
                 (held.enqueued_at, held.tag) = (now, held.tag.with_kind(Kind::Held));
                 if arrived.reply == Reply::Ack {
-                    self.acknowledge_held(world, ends, data.connection, now);
+                    let cumulative = receiver.cumulative;
+                    self.acknowledge_held(world, ends, data.connection, cumulative, now);
                 } else if receiver.is_first_held() {
                     self.timers.push(Reverse((receiver.deadline, Timer::Reply(data.connection))));
                 }
@@ -411,13 +422,19 @@ impl Rack {
         self.send_next(world, ends, place, now);
     }
 
-    /// What a receiver holds becomes an ACK.
-    fn acknowledge_held(&mut self, world: &mut World<'_>, ends: &mut Ends, connection: u32, now: u64) {
+    /// What a receiver holds becomes an ACK of everything below `cumulative`.
+    fn acknowledge_held(
+        &mut self,
+        world: &mut World<'_>,
+        ends: &mut Ends,
+        connection: u32,
+        cumulative: u32,
+        now: u64,
+    ) {
         let receiver = &mut ends.receivers[connection as usize];
         let id = core::mem::replace(&mut receiver.held, NONE);
         let marked = receiver.echoes(world.plan.transport.echo, world.arena[id].tag.is_marked());
         let place = self.place_of(world, world.plan.connections[connection as usize].to);
-        let cumulative = receiver.cumulative;
         self.reply(world, place, id, Kind::Ack, cumulative, marked, now);
     }
 
@@ -575,7 +592,7 @@ impl Rack {
                 repath(world, sender);
             }
         }
-        sender.deadline = now + timeout(world, sender);
+        sender.deadline = now.saturating_add(timeout(world, sender));
         if world.plan.log_decisions && world.plan.watched_connections.binary_search(&connection).is_ok() {
             world.rows.decisions.push(DecisionRow {
                 at: Picos::new(now),
@@ -619,13 +636,13 @@ impl Rack {
         }
     }
 
-    fn on_connection_timer(&mut self, world: &mut World<'_>, ends: &mut Ends, connection: u32, now: u64) {
+    /// A timer for silence has fired; the ACKs since it was set may have moved the time that it was set for.
+    fn on_silence(&mut self, world: &mut World<'_>, ends: &mut Ends, connection: u32, now: u64) {
         let Some(sender) = ends.senders[connection as usize].as_mut() else { return };
-        // A later timer has replaced this one.
-        if sender.timer != now {
+        if sender.silence_timer != now {
             return;
         }
-        sender.timer = u64::MAX;
+        sender.silence_timer = u64::MAX;
         if sender.in_flight > 0 && now >= sender.deadline {
             let at = Nanos::new(now / 1_000);
             world.report.timeouts += 1;
@@ -638,7 +655,7 @@ impl Rack {
             {
                 repath(world, sender);
             }
-            sender.deadline = now + timeout(world, sender);
+            sender.deadline = now.saturating_add(timeout(world, sender));
         }
         self.make_ready(world, ends, connection, now);
     }
@@ -651,7 +668,7 @@ impl Rack {
         let place = self.place_of(world, from);
         self.take_turn(world, sender, connection, place, priority, now);
         if sender.in_flight > 0 {
-            self.arm_connection(sender, connection, sender.deadline);
+            self.arm_silence(sender, connection);
         }
         self.send_next(world, ends, place, now);
     }
@@ -670,18 +687,21 @@ impl Rack {
             return;
         }
         if sender.next_send > now {
-            self.arm_connection(sender, connection, sender.next_send);
+            if sender.next_send < sender.pace_timer {
+                sender.pace_timer = sender.next_send;
+                self.timers.push(Reverse((sender.next_send, Timer::Pace(connection))));
+            }
         } else if !sender.is_ready {
             sender.is_ready = true;
             self.lane(world, place, priority).ready.push_back(connection);
         }
     }
 
-    /// Sets a connection's timer, unless an earlier one is set: when that fires, it is set anew.
-    fn arm_connection(&mut self, sender: &mut Sender, connection: u32, at: u64) {
-        if at < sender.timer {
-            sender.timer = at;
-            self.timers.push(Reverse((at, Timer::Connection(connection))));
+    /// Sets a connection's timer for silence, unless an earlier one is set: when that fires, it is set anew.
+    fn arm_silence(&mut self, sender: &mut Sender, connection: u32) {
+        if sender.deadline < sender.silence_timer {
+            sender.silence_timer = sender.deadline;
+            self.timers.push(Reverse((sender.deadline, Timer::Silence(connection))));
         }
     }
 
@@ -735,11 +755,11 @@ impl Rack {
             let Some((seq, again)) = sender.take_next(now) else { continue };
             let id = new_packet(world, sender, connection, seq, now);
             world.report.retransmitted += u64::from(again);
-            sender.next_send = now + spacing(sender, world.arena[id].size);
+            sender.next_send = now.saturating_add(spacing(sender, world.arena[id].size));
             if sender.in_flight == 1 {
-                sender.deadline = now + timeout(world, sender);
+                sender.deadline = now.saturating_add(timeout(world, sender));
             }
-            self.arm_connection(sender, connection, sender.deadline);
+            self.arm_silence(sender, connection);
             self.take_turn(world, sender, connection, place, priority, now);
             return Some(id);
         }
@@ -771,7 +791,8 @@ fn new_packet(world: &mut World<'_>, sender: &mut Sender, connection: u32, seq: 
         to_pod: to.pod,
         entropy: match world.plan.transport.spread {
             Spread::PerFlow => sender.entropy,
-            Spread::PerPacket => low_half(mix_two(sender.entropy, seq)),
+            // Sent again, it takes another way.
+            Spread::PerPacket => low_half(mix_two(sender.entropy, sender.transmitted)),
         },
         size: payload + world.overhead,
         records,

@@ -364,11 +364,12 @@ impl Tables {
         let mut tables = Self { first_host, first: vec![0], ports: Vec::new() };
         for switch in 0..switches {
             for distances in &goals {
-                let nearer = (0..).zip(e.ports(switch)).filter(|(_, (end, _))| match end {
+                let nearer = (0_u32..).zip(e.ports(switch)).filter(|(_, (end, _))| match end {
                     End::Host(_) => false,
                     End::Switch(other) => distances[*other as usize] < distances[switch as usize],
                 });
-                tables.ports.extend(nearer.map(|(port, _): (u16, _)| port));
+                // A switch with more is refused.
+                tables.ports.extend(nearer.map(|(port, _)| u16::try_from(port).unwrap_or(u16::MAX)));
                 tables.first.push(u32::try_from(tables.ports.len()).expect("fewer than 2^32 routes"));
             }
         }

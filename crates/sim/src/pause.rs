@@ -5,7 +5,9 @@
 //! what is free of the rest; the packet that would go beyond goes into headroom and its peer is told to stop. The headroom
 //! ([`Plan::headroom`]) holds whatever can still arrive, so nothing is dropped.
 
-use poseidon_plan::{Plan, PlanError, switch::Pause};
+use poseidon_plan::changes::LinkEvent;
+use poseidon_plan::switch::Pause;
+use poseidon_plan::{Plan, PlanError};
 use poseidon_types::{Bytes, Fraction};
 
 use crate::network::Network;
@@ -113,19 +115,27 @@ impl Pauses {
         false
     }
 
-    /// A link is up again: its far end is not stopped any more.
-    pub(crate) fn forget(&mut self, port: usize) {
-        for ingress in &mut self.ingress[port * self.priorities..(port + 1) * self.priorities] {
-            ingress.is_paused = false;
-        }
+    /// The priorities of a port whose far end must be stopped.
+    pub(crate) fn paused(&self, port: usize) -> u8 {
+        let of_port = &self.ingress[port * self.priorities..(port + 1) * self.priorities];
+        of_port
+            .iter()
+            .zip(0..)
+            .fold(0, |mask, (ingress, priority)| mask | u8::from(ingress.is_paused) << priority)
     }
 }
 
-/// Headroom of one priority of a port: for the fastest that its link ever is.
+/// Headroom of one priority of a port. Where links change their rate: for the fastest that any ever is, and for what comes in at that
+/// rate while a packet that was begun at the slowest is still in the way of the pause frame.
 fn headroom_of(plan: &Plan, network: &Network<'_>, switch: u32, port: u32) -> Bytes {
     let mut link = network.behind(switch, port).0;
-    if !plan.changes.is_empty() {
-        link.rate = network.rates().last().copied().unwrap_or(link.rate).max(link.rate);
-    }
-    plan.headroom(link)
+    let changes = plan.changes.iter().any(|change| matches!(change.what, LinkEvent::Rate(_)));
+    let (Some(slowest), Some(fastest), true) = (network.rates().first(), network.rates().last(), changes)
+    else {
+        return plan.headroom(link);
+    };
+    link.rate = *fastest;
+    let slow = slowest.send_time_ceil(plan.data_size().max(plan.ack_size()));
+    let meanwhile = u128::from(slow.get()) * u128::from(fastest.get()) / 8_000_000_000_000;
+    plan.headroom(link) + Bytes::new(u64::try_from(meanwhile).unwrap_or(u64::MAX))
 }

@@ -86,7 +86,7 @@ impl Receiver {
         self.latched |= marked;
         let notify = match plan.transport.echo {
             Echo::Notification { gap } if marked && now >= self.next_notice => {
-                self.next_notice = now + Picos::from_nanos(gap).get();
+                self.next_notice = now.saturating_add(Picos::from_nanos(gap).get());
                 true
             }
             Echo::Notification { .. } | Echo::Exact | Echo::UntilReduced => false,
@@ -107,7 +107,7 @@ impl Receiver {
                     self.count = 0;
                 }
                 if self.count == 0 {
-                    self.deadline = now + Picos::from_nanos(delay).get();
+                    self.deadline = now.saturating_add(Picos::from_nanos(delay).get());
                 }
                 self.count += 1;
                 let now = self.count >= packets || !in_order || ends_message(self.cumulative);

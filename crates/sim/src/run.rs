@@ -8,7 +8,7 @@ use poseidon_plan::traffic::Connection;
 use poseidon_plan::{Backend, Plan, PlanError, Report, Topology};
 use poseidon_types::{Bytes, Picos, Signals};
 
-use crate::calendar::MOST_PORTS;
+use crate::calendar::{Calendar, MOST_PORTS};
 use crate::exchange::{Agreed, Alone, Exchange, Mail, MeetingPoint, NEVER};
 use crate::host::{Ends, Rack, entropy_of};
 use crate::memory;
@@ -157,7 +157,7 @@ pub(crate) fn run_shard(setup: &Setup<'_>, exchange: &mut dyn Exchange, sink: &m
             rows::hand_over(&mut world.rows, sink);
         }
         if agreed.next == NEVER || agreed.break_off {
-            world.report.broken_off = agreed.break_off;
+            world.report.broken_off = agreed.break_off && agreed.next != NEVER;
             break;
         }
         world.calendar.advance_to(agreed.next);
@@ -274,7 +274,7 @@ fn threads_that_pay(plan: &Plan) -> u32 {
         return 1;
     }
     let network = Network::new(plan);
-    let window = network.shortest(plan.switch.pause != Pause::Off);
+    let window = Calendar::window_length(network.shortest(plan.switch.pause != Pause::Off));
     let mut senders: Vec<(u32, u32)> = plan.connections.iter().map(|c| (c.from, c.to)).collect();
     senders.sort_unstable();
     senders.dedup_by_key(|(from, _)| *from);

@@ -14,6 +14,7 @@ use poseidon_policies::mark::{Departure, Memory};
 use poseidon_types::{Bytes, Nanos, Picos};
 use std::collections::BinaryHeap;
 
+use crate::chance::{mix, mix_two};
 use crate::circuit::Circuit;
 use crate::network::Crossroads;
 use crate::packet::{Fifo, Kind, NONE, Packet, Tag};
@@ -61,7 +62,11 @@ struct Port {
     /// Whether a timer waits for the wire.
     armed: bool,
     role: Role,
+    /// What chance at this port is mixed from.
+    salt: u64,
 }
+
+const _: () = assert!(size_of::<Port>() == 64, "a port is one cache line");
 
 /// What a port serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,16 +99,6 @@ struct Switch {
     timers: BinaryHeap<Earliest<(u64, u32)>>,
     crossroads: Crossroads,
     stamps: bool,
-}
-
-impl Switch {
-    /// A number for the packet that leaves a port at `now`: there is only one.
-    #[inline]
-    fn dice(&self, seed: u64, port: usize, now: u64) -> u64 {
-        let port = port as u64 - u64::from(self.first_port);
-        // Rotated apart: times are small numbers, and so are ports.
-        seed ^ now ^ (u64::from(self.id) << 32 | port).rotate_left(20)
-    }
 }
 
 /// What a timer of a switch is for: to write down its watched queues, a port (one more than its number), the circuit, or a change
@@ -169,6 +164,7 @@ impl Switches {
             told_to_stop: 0,
             armed: false,
             role,
+            salt: mix(world.plan.seed ^ mix_two(id, port)),
         });
         self.queues.resize(self.queues.len() + queues as usize, empty);
     }
@@ -341,6 +337,8 @@ impl Switches {
         let queue = (state.first_queue + lane) as usize;
         let may_leave = self.may_leave(at, server, lane, packet.size, now);
         let state = &self.ports[server];
+        // Behind another packet nobody may go: where that one waits and the port is idle, a circuit has no time left for it.
+        let may_leave = may_leave && self.queues[queue].packets.is_empty();
         if may_leave && !state.armed && state.free_at <= now {
             self.depart(world, at, server, queue, id, now);
             return;
@@ -522,7 +520,7 @@ impl Switches {
                 waited: Picos::new(waited),
                 behind: Bytes::new(from.waiting),
                 largest: world.largest,
-                dice: self.switches[at].dice(world.plan.seed, port, now),
+                dice: state.salt ^ now,
             };
             if mark.marks(&mut from.memory, &departure) {
                 world.report.marks += 1;
@@ -608,9 +606,10 @@ impl Switches {
         match change.what {
             LinkEvent::Down => self.flush(world, at, port, now),
             LinkEvent::Up => {
-                (self.ports[port].stopped, self.ports[port].tell) = (0, 0);
-                if let Some(pauses) = &mut self.pauses {
-                    pauses.forget(port);
+                // Whatever was said before, or was on the way: both ends say again what holds.
+                if let Some(pauses) = &self.pauses {
+                    self.ports[port].tell = u8::MAX >> (8 - world.plan.switch.priorities);
+                    self.ports[port].told_to_stop = pauses.paused(port);
                 }
                 self.kick(world, at, port, now);
             }

@@ -91,7 +91,7 @@ impl<'a> World<'a> {
     #[inline]
     pub(crate) fn transmit(&mut self, wire: &Wire, id: u32, now: u64) -> u64 {
         let free = now + wire.send_time(self.arena[id].size);
-        self.deliver(wire, id, free.saturating_add(wire.delay));
+        self.deliver(wire, id, free.saturating_add(wire.delay), false);
         free
     }
 
@@ -99,15 +99,15 @@ impl<'a> World<'a> {
     pub(crate) fn transmit_control(&mut self, wire: &Wire, id: u32, now: u64) -> u64 {
         let free = now + wire.send_time(self.arena[id].size);
         let pipeline = if wire.node < self.network.switches() { self.network.pipeline } else { 0 };
-        self.deliver(wire, id, free.saturating_add(wire.delay - pipeline));
+        self.deliver(wire, id, free.saturating_add(wire.delay - pipeline), true);
         free
     }
 
     #[inline]
-    fn deliver(&mut self, wire: &Wire, id: u32, time: u64) {
+    fn deliver(&mut self, wire: &Wire, id: u32, time: u64, is_control: bool) {
         self.report.packet_hops += 1;
         if self.owns(wire.node) {
-            self.calendar.arrive(wire.node, u32::from(wire.port), time, id);
+            self.calendar.arrive(wire.node, u32::from(wire.port), time, id, is_control);
         } else {
             self.post(wire, id, time);
         }
@@ -135,7 +135,8 @@ impl<'a> World<'a> {
                 self.telemetry.add(*sides.next().expect("a side for each packet that has one"))
             };
             let id = self.arena.add(Packet { records, next: NONE, ..*packet });
-            self.calendar.arrive(packet.next, u32::from(packet.in_port), packet.enqueued_at, id);
+            let (port, is_control) = (u32::from(packet.in_port), packet.tag.kind() == Kind::Pause);
+            self.calendar.arrive(packet.next, port, packet.enqueued_at, id, is_control);
         }
     }
 

@@ -93,7 +93,10 @@ fn marks_are_echoed_as_asked() {
     let (exact, report) = echoed(Echo::Exact, Acks::EveryPacket);
     assert_eq!(exact, report.marks, "one ACK per mark");
     let (_, report) = echoed(Echo::Exact, coalesced);
-    assert!(report.marks > 0 && report.replies > report.delivered / 8, "an ACK whenever the mark changes");
+    let mut unmarked = incast("dctcp");
+    unmarked.transport.acks = coalesced;
+    let (_, without) = run(&unmarked);
+    assert!(report.marks > 0 && report.replies > without.replies, "an ACK whenever the mark changes");
     let (latched, report) = echoed(Echo::UntilReduced, Acks::EveryPacket);
     assert!(
         latched > report.marks,
@@ -118,6 +121,20 @@ fn every_tenth_packet_is_marked_and_every_mark_is_heard() {
     let (kept, report) = run(&plan);
     let heard: Vec<u32> = kept.decisions.iter().filter(|row| row.marked).map(|row| row.packet).collect();
     assert_eq!((report.marks, heard), (100, (0..100).map(|i| 10 * i + 9).collect()));
+}
+
+/// A time that means never is one: nothing overflows.
+#[test]
+fn times_without_end_are_never() {
+    let mut plan = incast("dctcp");
+    plan.transport.min_rto = Nanos::MAX;
+    plan.transport.first_rto = Nanos::MAX;
+    plan.transport.echo = Echo::Notification { gap: Nanos::MAX };
+    plan.transport.acks = Acks::Coalesced { packets: 4, delay: Nanos::MAX };
+    plan.switch.mark = Step { threshold: Bytes::new(10_000) }.into();
+    let (kept, report) = run(&plan);
+    assert_eq!((kept.messages.len(), report.timeouts), (8, 0), "{report:?}");
+    assert!(report.replies <= report.delivered, "one notification per connection: {report:?}");
 }
 
 #[test]

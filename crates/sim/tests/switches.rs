@@ -79,6 +79,51 @@ fn flow_control_spreads_backwards_and_still_drops_nothing() {
     assert!(rate > 195.0, "{rate} Gbps");
 }
 
+/// A link that flaps while its far end is stopped, or is being stopped: traffic goes on and nothing is dropped for want of room.
+#[test]
+fn flow_control_survives_a_flap() {
+    for flap_ns in [50, 300, 2_000, 50_000] {
+        for at_ns in (5_000..9_000).step_by(331) {
+            let mut plan = blind_incast(6, 500_000);
+            let memory = Bytes::new(700_000);
+            plan.switch.pause =
+                Pause::Pfc { memory, alpha: Fraction::ratio(1, 8), resume: Bytes::new(3_000) };
+            let at = |ns: u64, what| Change { at: Picos::new(ns * 1_000), switch: 0, port: 3, what };
+            plan.changes = vec![at(at_ns, LinkEvent::Down), at(at_ns + flap_ns, LinkEvent::Up)];
+            let (kept, report) = run(&plan);
+            assert_eq!(kept.messages.len(), 6, "flap of {flap_ns} ns at {at_ns} ns: {report:?}");
+            assert!(
+                kept.drops.iter().all(|row| row.cause == DropCause::Link) && report.pauses > 0,
+                "{report:?}"
+            );
+        }
+    }
+}
+
+/// Pause frames do not pass the pipeline and may come in together with data that does. With a pipeline that is a multiple of a pause
+/// frame's time they often do.
+#[test]
+fn flow_control_that_arrives_together_with_data_goes_first_on_any_number_of_threads() {
+    let ends: Vec<_> = (0..16).map(|from| (from, from % 3)).filter(|(a, b)| a != b).collect();
+    let link = Link { rate: BitRate::from_gbps(100), delay: Picos::new(512_000) };
+    let mut plan = plans::plan(Topology::fat_tree(4, link), "fixed", &ends);
+    plan.laws[0].set("window", "500 packets").expect("reads");
+    plan.stop = us(500);
+    plan.switch.pipeline = Picos::new(512_000);
+    plan.transport.mtu = Bytes::new(1_024);
+    plan.switch.pause =
+        Pause::Pfc { memory: Bytes::new(300_000), alpha: Fraction::ratio(1, 8), resume: Bytes::new(3_000) };
+    let run_on = |threads| {
+        let simulator = Simulator::with_threads(core::num::NonZeroU32::new(threads).expect("some"));
+        simulator.run(&plan, &mut Kept::default()).expect("runs")
+    };
+    let one = run_on(1);
+    assert!(one.pauses > 100 && one.dropped == 0, "{one:?}");
+    for threads in [2, 3, 4, 8] {
+        assert_eq!(run_on(threads), one, "{threads} threads");
+    }
+}
+
 #[test]
 fn memory_that_does_not_hold_the_headroom_is_refused() {
     let mut plan = blind_incast(3, 1_000);
