@@ -59,6 +59,12 @@ pub(crate) struct Sender {
     reduced_until: u32,
     pub(crate) law: AnyLaw,
     pub(crate) plb: Plb,
+    /// Whether everything in flight was sent once and in order, and nothing beyond `una` is acknowledged: what most flows are most
+    /// of the time. Then `fates` and `unjudged` are empty, and the order of a transmission is its packet's number plus `shift`.
+    is_plain: bool,
+    shift: u32,
+    /// The end of the first message, or the largest number.
+    first_end: u32,
     /// What became of the packets `una..next`.
     fates: VecDeque<Fate>,
     /// Messages not yet acknowledged whole, oldest first.
@@ -108,6 +114,9 @@ impl Sender {
             reduced_until: 0,
             law,
             plb: Plb::default(),
+            is_plain: true,
+            shift: 0,
+            first_end: u32::MAX,
             fates: VecDeque::new(),
             messages: VecDeque::new(),
             resend: VecDeque::new(),
@@ -123,10 +132,25 @@ impl Sender {
     pub(crate) fn hand_over(&mut self, message: Sending) {
         self.end = message.end;
         self.messages.push_back(message);
+        self.note_first();
     }
 
     pub(crate) fn has_data(&self) -> bool {
         self.next < self.end || !self.resend.is_empty()
+    }
+
+    /// The first message, if it is acknowledged whole.
+    pub(crate) fn take_finished(&mut self) -> Option<Sending> {
+        if self.una < self.first_end {
+            return None;
+        }
+        let message = self.messages.pop_front();
+        self.note_first();
+        message
+    }
+
+    fn note_first(&mut self) {
+        self.first_end = self.messages.front().map_or(u32::MAX, |message| message.end);
     }
 
     /// The only message, which has no size, ends here; whether it is acknowledged whole.
@@ -135,11 +159,21 @@ impl Sender {
         if let Some(message) = self.messages.back_mut() {
             message.end = self.next;
         }
+        self.note_first();
         self.una == self.next
     }
 
     /// The next packet to send, a lost one first; and whether it is sent again.
     pub(crate) fn take_next(&mut self, now: u64) -> Option<(u32, bool)> {
+        self.transmitted = self.transmitted.wrapping_add(1);
+        if self.is_plain {
+            if self.next >= self.end {
+                return None;
+            }
+            self.next += 1;
+            self.in_flight += 1;
+            return Some((self.next - 1, false));
+        }
         let lost = self.resend.pop_front();
         let order = self.judged + u32::try_from(self.unjudged.len()).expect("a window fits 32 bits");
         let seq = match lost {
@@ -164,7 +198,6 @@ impl Sender {
         };
         self.unjudged.push_back(seq);
         self.in_flight += 1;
-        self.transmitted = self.transmitted.wrapping_add(1);
         Some((seq, lost.is_some()))
     }
 
@@ -175,6 +208,9 @@ impl Sender {
 
     /// Payload of packet `seq`.
     pub(crate) fn payload(&self, seq: u32, mtu: u16) -> u16 {
+        if seq + 1 < self.first_end {
+            return mtu;
+        }
         match self.messages.get(self.message_of(seq)) {
             Some(message) if message.end == seq + 1 && message.size.is_some() => message.last_payload,
             Some(_) | None => mtu,
@@ -184,6 +220,15 @@ impl Sender {
     /// Packet `seq`, sent at `sent_at` or before, has arrived, and everything below `cumulative`. A transmission is lost when one
     /// `reordering` later has arrived.
     pub(crate) fn acknowledge(&mut self, seq: u32, sent_at: u64, cumulative: u32, reordering: u32) -> Acked {
+        if self.is_plain {
+            if cumulative > seq && cumulative <= self.next {
+                let packets = cumulative.saturating_sub(self.una);
+                self.una += packets;
+                self.in_flight -= packets;
+                return Acked { packets, found_loss: false };
+            }
+            self.spell_out();
+        }
         self.note_newest(seq, sent_at);
         let packets = self.note_below(cumulative) + u32::from(self.note_acknowledged(seq));
         self.advance();
@@ -203,7 +248,25 @@ impl Sender {
             self.unjudged.pop_front();
             self.judged += 1;
         }
+        self.become_plain();
         Acked { packets, found_loss: lost && self.is_news() }
+    }
+
+    /// Writes out what is in flight, because something is not plain any more.
+    fn spell_out(&mut self) {
+        self.is_plain = false;
+        self.fates.extend((self.una..self.next).map(|seq| seq + self.shift));
+        self.unjudged.extend(self.una..self.next);
+        (self.judged, self.newest) = (self.una + self.shift, self.una + self.shift);
+    }
+
+    /// With nothing in flight and nothing lost, it is plain again.
+    fn become_plain(&mut self) {
+        if self.una == self.next && self.unjudged.is_empty() {
+            self.is_plain = true;
+            self.shift = self.judged - self.next;
+            self.resent.clear();
+        }
     }
 
     /// Everything below `cumulative` has arrived, and nothing beyond counts: it is all sent again.
@@ -212,14 +275,21 @@ impl Sender {
             // It was overtaken: what it asks for has arrived meanwhile.
             return Acked { packets: 0, found_loss: false };
         }
+        if self.is_plain {
+            self.spell_out();
+        }
         let packets = self.note_below(cumulative);
         self.advance();
         self.lose_all();
+        self.become_plain();
         Acked { packets, found_loss: self.is_news() }
     }
 
     /// Silence: everything in flight is lost.
     pub(crate) fn time_out(&mut self) {
+        if self.is_plain {
+            self.spell_out();
+        }
         self.lose_all();
         self.recover_until = self.next;
     }

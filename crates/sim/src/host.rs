@@ -614,11 +614,7 @@ impl Rack {
     fn finish_messages(&mut self, world: &mut World<'_>, ends: &mut Ends, connection: u32, now: u64) {
         loop {
             let Some(sender) = ends.senders[connection as usize].as_mut() else { return };
-            let Some(message) = sender.messages.front().copied().filter(|message| message.end <= sender.una)
-            else {
-                return;
-            };
-            sender.messages.pop_front();
+            let Some(message) = sender.take_finished() else { return };
             let packets = u64::from(message.end - message.first);
             world.rows.messages.push(MessageRow {
                 message: message.message,
