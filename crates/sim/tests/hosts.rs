@@ -1,24 +1,15 @@
 //! What hosts do around a law: recovery, acknowledgement, echo, messages that wait for messages.
 
+mod common;
+
+use common::{run, us};
 use poseidon_plan::patterns::{Class, ClosedLoop, Over, Pattern, RingAllReduce, Traffic, TreeAllReduce};
-use poseidon_plan::records::Kept;
 use poseidon_plan::switch::{AnyMark, PerQueue, Stamp, Step};
 use poseidon_plan::traffic::{Amount, Message};
 use poseidon_plan::transport::{Acks, Echo, Recovery};
-use poseidon_plan::{Backend, Plan, Report, Topology};
-use poseidon_sim::Simulator;
+use poseidon_plan::{Plan, Topology};
 use poseidon_testkit::plans::{self, LINK};
 use poseidon_types::{Bytes, Nanos, Picos};
-
-const fn us(us: u64) -> Picos {
-    Picos::new(us * 1_000_000)
-}
-
-fn run(plan: &Plan) -> (Kept, Report) {
-    let mut kept = Kept::default();
-    let report = Simulator::default().run(plan, &mut kept).expect("runs");
-    (kept, report)
-}
 
 /// Eight hosts to one, each with a message of a megabyte.
 fn incast(law: &str) -> Plan {

@@ -1,23 +1,15 @@
 //! The laws on packets: where queues settle, who gets what, and what happens when packets are lost.
 
+mod common;
+
+use common::{run, us};
 use poseidon_plan::records::Kept;
 use poseidon_plan::switch::{DelayCarrier, PerQueue, RecordCarrier, Stamp, Step};
 use poseidon_plan::topology::Chain;
 use poseidon_plan::traffic::Amount;
-use poseidon_plan::{Backend, Plan, Report, Topology};
-use poseidon_sim::Simulator;
+use poseidon_plan::{Plan, Topology};
 use poseidon_testkit::plans::{self, LINK};
-use poseidon_types::{Bytes, Picos};
-
-const fn us(us: u64) -> Picos {
-    Picos::new(us * 1_000_000)
-}
-
-fn run(plan: &Plan) -> (Kept, Report) {
-    let mut kept = Kept::default();
-    let report = Simulator::default().run(plan, &mut kept).expect("runs");
-    (kept, report)
-}
+use poseidon_types::Bytes;
 
 /// The delay at the one watched queue over the second half of the run, us.
 fn delay_us(kept: &Kept, plan: &Plan) -> f64 {

@@ -1,5 +1,8 @@
 //! What switches do beside forwarding: flow control, priorities, reverse marks, links that fail.
 
+mod common;
+
+use common::{run, us};
 use poseidon_laws::parts::plb::PlbParams;
 use poseidon_plan::changes::{Change, LinkEvent};
 use poseidon_plan::records::{DropCause, Kept};
@@ -11,16 +14,6 @@ use poseidon_plan::{Backend, Link, Plan, PlanError, Report, Topology};
 use poseidon_sim::Simulator;
 use poseidon_testkit::plans::{self, LINK};
 use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Picos};
-
-const fn us(us: u64) -> Picos {
-    Picos::new(us * 1_000_000)
-}
-
-fn run(plan: &Plan) -> (Kept, Report) {
-    let mut kept = Kept::default();
-    let report = Simulator::default().run(plan, &mut kept).expect("runs");
-    (kept, report)
-}
 
 /// `senders` hosts to one, with windows that no buffer holds.
 fn blind_incast(senders: u32, size: u64) -> Plan {
