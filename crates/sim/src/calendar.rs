@@ -11,6 +11,8 @@ use std::collections::BinaryHeap;
 const SLOTS: usize = 32;
 /// A window has at most this many bits of picoseconds, so that an arrival is its own sort key in 64 bits.
 const MOST_BITS: u32 = 19;
+/// How many arrivals of a batch are brought into the cache together, when the first of them is due.
+pub(crate) const AT_ONCE: usize = 32;
 /// Ports that a node may have.
 pub(crate) const MOST_PORTS: u32 = 1 << 12;
 

@@ -10,13 +10,13 @@ use std::sync::Mutex;
 
 use crate::packet::Packet;
 use crate::rows;
-use crate::stamp::Side;
+use crate::side::Line;
 
 /// Packets on their way to nodes of another shard, and the sides of those that have one, in the same order.
 #[derive(Debug, Default)]
 pub(crate) struct Mail {
     pub(crate) packets: Vec<Packet>,
-    pub(crate) sides: Vec<Side>,
+    pub(crate) sides: Vec<Line>,
 }
 
 impl Mail {

@@ -40,6 +40,7 @@ mod reverse;
 mod rows;
 mod run;
 mod schedule;
+mod side;
 mod stamp;
 mod switch;
 mod wire;

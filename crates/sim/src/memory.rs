@@ -33,7 +33,7 @@ pub(crate) fn needed(plan: &Plan) -> Bytes {
         Topology::Edges(e) => 2 * e.edges().len() as u64 + switches * switches / 8,
     };
     let connections = plan.connections.len() as u64;
-    let per_packet = 64 + if plan.switch.stamp.needs_side() { 132 } else { 0 } + 24;
+    let per_packet = 64 + if plan.switch.stamp.needs_side() { 68 } else { 0 } + 24;
     let mut senders: Vec<(u32, u32)> = plan.connections.iter().map(|c| (c.from, c.to)).collect();
     senders.sort_unstable();
     senders.dedup_by_key(|(from, _)| *from);

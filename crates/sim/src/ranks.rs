@@ -19,7 +19,7 @@ use crate::exchange::{Agreed, Alone, Exchange, Mail};
 use crate::packet::Packet;
 use crate::rows;
 use crate::run::{self, Done, Simulator};
-use crate::stamp::Side;
+use crate::side::Line;
 
 /// The simulator on MPI ranks. Every rank of `world` calls [`run`](Backend::run) with the same plan and settings, and gets the same
 /// report; the rows reach the sink of rank 0 only, which alone is asked whether to go on. Ranks that find no rack to run wait for the
@@ -105,7 +105,7 @@ impl Head {
     /// Whether everything fits the frame.
     const fn is_whole(&self) -> bool {
         let packets = self.packets as usize * size_of::<Packet>();
-        let sides = self.sides as usize * size_of::<Side>();
+        let sides = self.sides as usize * size_of::<Line>();
         Self::BYTES + packets + sides + self.rows as usize <= FRAME
     }
 }
@@ -222,7 +222,7 @@ fn receive(from: &impl Source, incoming: &mut [u8], inbox: &mut Mail, rows: &mut
     let head = Head::read(&mut rest).expect(SAME_PROGRAM);
     let (packets, sides) = (inbox.packets.len(), inbox.sides.len());
     inbox.packets.resize_with(packets + head.packets as usize, Packet::new_zeroed);
-    inbox.sides.resize_with(sides + head.sides as usize, Side::new_zeroed);
+    inbox.sides.resize_with(sides + head.sides as usize, Line::new_zeroed);
     rows.resize(head.rows as usize, 0);
     let parts = [inbox.packets[packets..].as_mut_bytes(), inbox.sides[sides..].as_mut_bytes(), rows];
     for part in parts.into_iter().filter(|part| !part.is_empty()) {

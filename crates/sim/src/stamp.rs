@@ -6,12 +6,11 @@
 use poseidon_plan::switch::{DelayCarrier, RecordCarrier, Stamp};
 use poseidon_types::telemetry::MAX_HOPS;
 use poseidon_types::{BitRate, Bytes, HopPath, HopRecord, MaxHopDelay, Nanos, Signals, Wrap};
-use poseidon_wire::quantiser::HopScale;
 use poseidon_wire::{hop_word, hpcc_ns3, reflection, shim};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::chance::low_half;
 use crate::packet::{Kind, NONE, Packet};
+use crate::side::Sides;
 
 /// The words of HPCC's artifact.
 const HPCC: hop_word::Codec = hop_word::Codec::new(hop_word::Layout::Ns3);
@@ -33,28 +32,6 @@ pub(crate) struct Measured {
     pub(crate) rate: u16,
 }
 
-/// One hop, small.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub(crate) struct Record {
-    at: u32,
-    sent: u32,
-    queue: u32,
-    rate: u16,
-    unused: u16,
-}
-
-/// What a packet carries beside itself: records of hops, or the bytes of its telemetry header.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C, align(64))]
-pub(crate) struct Side([Record; MAX_HOPS]);
-
-const _: () = assert!(size_of::<Side>() == 128, "two cache lines, and room for the largest header");
-
-impl Side {
-    const EMPTY: Self = Self([Record { at: 0, sent: 0, queue: 0, rate: 0, unused: 0 }; MAX_HOPS]);
-}
-
 /// The telemetry of a run.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
@@ -62,12 +39,10 @@ pub(crate) struct Telemetry {
     through_bytes: bool,
     /// Every rate of a link there is, at any time.
     rates: Vec<BitRate>,
-    sides: Vec<Side>,
-    free: Vec<u32>,
+    /// What packets carry beside themselves.
+    pub(crate) sides: Sides,
     /// What was read last.
     read: [HopRecord; MAX_HOPS],
-    /// What HPCC's words do to a record, and where they wrap.
-    hpcc_scale: HopScale,
     hpcc_wrap: Wrap,
 }
 
@@ -77,10 +52,8 @@ impl Telemetry {
             stamp,
             through_bytes,
             rates,
-            sides: Vec::new(),
-            free: Vec::new(),
+            sides: Sides::new(if stamp == Stamp::HopRecords(RecordCarrier::Exact) { 2 } else { 1 }),
             read: [HopRecord::default(); MAX_HOPS],
-            hpcc_scale: HPCC.scale(),
             hpcc_wrap: HPCC.wrap(),
         }
     }
@@ -104,15 +77,27 @@ impl Telemetry {
     /// Room for what a new data packet will carry, or [`NONE`].
     pub(crate) fn fresh(&mut self) -> u32 {
         match self.stamp {
-            Stamp::HopRecords(_) => self.add(Side::EMPTY),
+            Stamp::HopRecords(RecordCarrier::HpccNs3) if self.through_bytes => {
+                let id = self.sides.add();
+                self.sides.bytes_mut(id).expect("it was added").fill(0);
+                id
+            }
+            Stamp::HopRecords(_) => self.sides.add(),
             Stamp::MaxHopDelay(DelayCarrier::Shim) if self.through_bytes => {
-                let mut side = Side::EMPTY;
-                let written = shim::Repr::default().emit(&mut side.as_mut_bytes()[..shim::HEADER_BYTES]);
-                written.expect("there is room for a shim");
-                self.add(side)
+                let id = self.sides.add();
+                let bytes = self.sides.bytes_mut(id).expect("it was added");
+                shim::Repr::default()
+                    .emit(&mut bytes[..shim::HEADER_BYTES])
+                    .expect("there is room for a shim");
+                id
             }
             Stamp::MaxHopDelay(_) | Stamp::Off => NONE,
         }
+    }
+
+    /// Whether packets carry anything beside themselves.
+    pub(crate) const fn has_sides(&self) -> bool {
+        matches!(self.stamp, Stamp::HopRecords(_)) || self.through_bytes
     }
 
     /// A hop writes what it measured.
@@ -139,9 +124,10 @@ impl Telemetry {
     pub(crate) fn reflect(&mut self, packet: &mut Packet) {
         (packet.reflected_delay, packet.reflected_hops) = (packet.own_delay, packet.own_hops);
         (packet.own_delay, packet.own_hops) = (0, 0);
-        let Some(side) = self.sides.get_mut(packet.records as usize) else { return };
-        if self.stamp == Stamp::MaxHopDelay(DelayCarrier::Shim) {
-            let (own, back) = side.as_mut_bytes().split_at_mut(shim::HEADER_BYTES);
+        if self.stamp == Stamp::MaxHopDelay(DelayCarrier::Shim)
+            && let Some(side) = self.sides.bytes_mut(packet.records)
+        {
+            let (own, back) = side.split_at_mut(shim::HEADER_BYTES);
             let shim = shim::Repr::parse(own).expect("it was written here");
             let ttl = reflection::INITIAL_TTL.saturating_sub(packet.switches);
             let block = reflection::Repr::reflect(&shim, ttl, reflection::INITIAL_TTL);
@@ -152,10 +138,9 @@ impl Telemetry {
 
     /// The largest hop delay of the data's way and of the reply's, as the sender reads them.
     pub(crate) fn delays(&self, reply: &Packet) -> (Option<Nanos>, Option<Nanos>) {
-        if let (Stamp::MaxHopDelay(DelayCarrier::Shim), Some(side)) =
-            (self.stamp, self.sides.get(reply.records as usize))
+        if let (Stamp::MaxHopDelay(DelayCarrier::Shim), Some(bytes)) =
+            (self.stamp, self.sides.bytes(reply.records))
         {
-            let bytes = side.as_bytes();
             let back = reflection::Repr::parse(&bytes[shim::HEADER_BYTES..]).expect("it was written here");
             let own = shim::Repr::parse(bytes).expect("it was written here");
             return (back.telemetry(&shim::SCALE).delay(), own.telemetry(&shim::SCALE).delay());
@@ -176,90 +161,75 @@ impl Telemetry {
 
     /// The records of a reply, as the sender reads them.
     pub(crate) fn records(&mut self, reply: &Packet) -> HopPath<'_> {
-        let (Stamp::HopRecords(carrier), Some(side)) = (self.stamp, self.sides.get(reply.records as usize))
-        else {
-            return HopPath::NONE;
-        };
-        let wrap = match carrier {
-            RecordCarrier::Exact => EXACT,
-            RecordCarrier::HpccNs3 => self.hpcc_wrap,
-        };
+        let Stamp::HopRecords(carrier) = self.stamp else { return HopPath::NONE };
         let hops = usize::from(reply.reflected_hops);
-        let mut read = 0;
-        if carrier == RecordCarrier::HpccNs3 && (hops > hpcc_ns3::MAX_HOPS) {
-            // More hops than slots: nothing can be read.
-        } else if self.through_bytes && carrier == RecordCarrier::HpccNs3 {
-            let header = hpcc_ns3::Packet::new_checked(side.as_bytes()).expect("there is room");
-            let stack = header.hop_stack(&HPCC).expect("no more hops than slots");
-            read = stack.as_slice().len();
-            self.read[..read].copy_from_slice(stack.as_slice());
-        } else {
-            read = hops.min(MAX_HOPS);
-            for (slot, record) in self.read.iter_mut().zip(&side.0[..read]) {
-                let exact = HopRecord {
-                    at: Nanos::new(u64::from(record.at)),
-                    sent: Bytes::new(u64::from(record.sent)),
-                    queue: Bytes::new(u64::from(record.queue)),
-                    rate: self.rates[usize::from(record.rate)],
-                };
-                *slot = match carrier {
-                    RecordCarrier::Exact => exact,
-                    RecordCarrier::HpccNs3 => self.hpcc_scale.carry(&exact),
-                };
+        match carrier {
+            RecordCarrier::Exact => {
+                let mut read = 0;
+                while let Some([counters, port]) = self.sides.hop(reply.records, read).filter(|_| read < hops)
+                {
+                    self.read[read] = HopRecord {
+                        at: Nanos::new(counters >> 32),
+                        sent: Bytes::new(counters & u64::from(u32::MAX)),
+                        queue: Bytes::new(port >> 32),
+                        rate: self.rates[low_half(port) as usize],
+                    };
+                    read += 1;
+                }
+                HopPath { records: &self.read[..read], wrap: EXACT }
             }
-        }
-        HopPath { records: &self.read[..read], wrap }
-    }
-
-    /// The side of a packet, to go with it to another shard.
-    pub(crate) fn side(&self, id: u32) -> Option<&Side> {
-        self.sides.get(id as usize)
-    }
-
-    /// Takes a side in.
-    pub(crate) fn add(&mut self, side: Side) -> u32 {
-        if let Some(id) = self.free.pop() {
-            self.sides[id as usize] = side;
-            return id;
-        }
-        self.sides.push(side);
-        u32::try_from(self.sides.len() - 1).expect("fewer than 2^32 packets at once")
-    }
-
-    pub(crate) fn remove(&mut self, id: u32) {
-        if id != NONE {
-            self.free.push(id);
+            // More hops than slots: nothing can be read.
+            RecordCarrier::HpccNs3 if hops > hpcc_ns3::MAX_HOPS => {
+                HopPath { records: &[], wrap: self.hpcc_wrap }
+            }
+            RecordCarrier::HpccNs3 => {
+                if self.through_bytes {
+                    let bytes = self.sides.bytes(reply.records).expect("every data packet has a side");
+                    let header = hpcc_ns3::Packet::new_checked(bytes).expect("there is room");
+                    let stack = header.hop_stack(&HPCC).expect("no more hops than slots");
+                    self.read[..hops].copy_from_slice(stack.as_slice());
+                } else {
+                    for (hop, slot) in self.read[..hops].iter_mut().enumerate() {
+                        let [word] =
+                            self.sides.hop(reply.records, hop).expect("every data packet has a side");
+                        *slot = HPCC.decode(word).expect("it was written here");
+                    }
+                }
+                HopPath { records: &self.read[..hops], wrap: self.hpcc_wrap }
+            }
         }
     }
 
     fn push(&mut self, carrier: RecordCarrier, packet: &Packet, measured: &Measured) {
-        let Some(side) = self.sides.get_mut(packet.records as usize) else { return };
-        if self.through_bytes && carrier == RecordCarrier::HpccNs3 {
-            let record = HopRecord {
-                at: Nanos::new(measured.now / 1_000),
-                sent: Bytes::new(measured.sent),
-                queue: Bytes::new(measured.queue),
-                rate: self.rates[usize::from(measured.rate)],
-            };
-            let mut header = hpcc_ns3::Packet::new_checked(side.as_mut_bytes()).expect("there is room");
-            let _ = header.push(&record, &HPCC).expect("the rates were checked");
+        let at = measured.now / 1_000;
+        let hop = usize::from(packet.own_hops);
+        if carrier == RecordCarrier::Exact {
+            if let Some(words) = self.sides.hop_mut(packet.records, hop) {
+                let queue = u32::try_from(measured.queue).unwrap_or(u32::MAX);
+                let counters = u64::from(low_half(at)) << 32 | u64::from(low_half(measured.sent));
+                *words = [counters, u64::from(queue) << 32 | u64::from(measured.rate)];
+            }
             return;
         }
-        if let Some(slot) = side.0.get_mut(usize::from(packet.own_hops)) {
-            *slot = Record {
-                at: low_half(measured.now / 1_000),
-                sent: low_half(measured.sent),
-                queue: u32::try_from(measured.queue).unwrap_or(u32::MAX),
-                rate: measured.rate,
-                unused: 0,
-            };
+        let record = HopRecord {
+            at: Nanos::new(at),
+            sent: Bytes::new(measured.sent),
+            queue: Bytes::new(measured.queue),
+            rate: self.rates[usize::from(measured.rate)],
+        };
+        if self.through_bytes {
+            let Some(bytes) = self.sides.bytes_mut(packet.records) else { return };
+            let mut header = hpcc_ns3::Packet::new_checked(bytes).expect("there is room");
+            let _ = header.push(&record, &HPCC).expect("the rates were checked");
+        } else if let Some([word]) = self.sides.hop_mut(packet.records, hop) {
+            *word = HPCC.encode(&record).expect("the rates were checked");
         }
     }
 
     fn update_bytes(&mut self, id: u32, measured: &Measured) {
-        if let Some(side) = self.sides.get_mut(id as usize) {
-            let bytes = &mut side.as_mut_bytes()[..shim::HEADER_BYTES];
-            let mut header = shim::Packet::new_checked(bytes).expect("there is room");
+        if let Some(bytes) = self.sides.bytes_mut(id) {
+            let mut header =
+                shim::Packet::new_checked(&mut bytes[..shim::HEADER_BYTES]).expect("there is room");
             let _ = header.update(Nanos::new(u64::from(measured.delay)), &shim::SCALE);
         }
     }

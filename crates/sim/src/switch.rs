@@ -14,6 +14,7 @@ use poseidon_policies::mark::{Departure, Memory};
 use poseidon_types::{Bytes, Nanos, Picos};
 use std::collections::BinaryHeap;
 
+use crate::calendar::AT_ONCE;
 use crate::chance::{mix, mix_two};
 use crate::circuit::Circuit;
 use crate::network::Crossroads;
@@ -23,9 +24,6 @@ use crate::reverse::Reverse;
 use crate::stamp::Measured;
 use crate::wire::Wire;
 use crate::world::World;
-
-/// How many arrivals ahead a packet is touched, so that it is in the cache when its turn comes.
-const AHEAD: usize = 8;
 
 /// All switches of a shard.
 #[derive(Debug)]
@@ -41,7 +39,12 @@ pub(crate) struct Switches {
     circuits: Vec<Circuit>,
     /// Whether there is flow control, reverse marking or a rotor.
     has_extras: bool,
+    /// Packets at the head of queues, for [`Self::touch`].
+    heads: Vec<u32>,
 }
+
+/// How many packets of a queue are brought into the cache: about as many as leave in a window.
+const DEEP: usize = 4;
 
 #[derive(Clone, Debug)]
 #[repr(align(64))]
@@ -122,6 +125,7 @@ impl Switches {
             has_extras: plan.switch.pause != Pause::Off
                 || plan.switch.marks_go != Direction::Forward
                 || network.rotor().is_some(),
+            heads: Vec::new(),
         };
         let speaks =
             |id: u32| plan.switch.stamp != Stamp::Off && plan.silent_switches.binary_search(&id).is_err();
@@ -175,6 +179,7 @@ impl Switches {
         let batch = world.calendar.take_batch(id);
         let (begins, ends) = (world.calendar.begins(), world.calendar.ends());
         let mut arrivals = batch.iter();
+        self.touch(world, at);
         loop {
             let timer = self.switches[at].timers.peek().map(|Earliest(timer)| *timer);
             let timer = timer.filter(|(time, _)| *time < ends);
@@ -185,10 +190,12 @@ impl Switches {
                     self.on_timer(world, at, what, time);
                 }
                 (_, Some(now)) => {
-                    let arrival = arrivals.next().expect("it was there a moment ago");
-                    if let Some(ahead) = arrivals.as_slice().get(AHEAD) {
-                        world.arena.touch(ahead.packet());
+                    if (batch.len() - arrivals.len()).is_multiple_of(AT_ONCE) {
+                        world
+                            .arena
+                            .touch(arrivals.as_slice().iter().take(AT_ONCE).map(|arrival| arrival.packet()));
                     }
+                    let arrival = arrivals.next().expect("it was there a moment ago");
                     self.arrive(world, at, arrival.port(), arrival.packet(), now);
                 }
                 (_, None) => break,
@@ -196,6 +203,26 @@ impl Switches {
         }
         self.arm_visit(world, at);
         world.calendar.give_back_batch(batch);
+    }
+
+    /// Brings the ports of a switch and the packets at the head of their queues into the cache, all ports side by side.
+    fn touch(&mut self, world: &World<'_>, at: usize) {
+        let Switch { first_port, ports, .. } = self.switches[at];
+        let ports = &self.ports[first_port as usize..(first_port + ports) as usize];
+        self.heads.clear();
+        self.heads.extend(ports.iter().filter(|port| port.occupied != 0).map(|port| {
+            let lane = port.occupied.trailing_zeros();
+            self.queues[(port.first_queue + lane) as usize].packets.first().unwrap_or(NONE)
+        }));
+        for _ in 0..DEEP {
+            if world.telemetry.has_sides() {
+                let here = self.heads.iter().filter(|head| **head != NONE);
+                world.telemetry.sides.touch(here.map(|head| world.arena[*head].records));
+            }
+            for head in self.heads.iter_mut().filter(|head| **head != NONE) {
+                *head = world.arena[*head].next;
+            }
+        }
     }
 
     fn arm_visit(&self, world: &mut World<'_>, at: usize) {
@@ -476,10 +503,6 @@ impl Switches {
     ) -> Option<u32> {
         let state = &mut self.queues[queue];
         let id = state.packets.pop(&world.arena)?;
-        if let Some(next) = state.packets.first() {
-            // It may have waited long enough to have left the cache.
-            world.arena.touch(next);
-        }
         let Packet { size, in_port, tag, .. } = world.arena[id];
         let size = u64::from(size);
         state.waiting -= size;

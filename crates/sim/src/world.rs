@@ -5,7 +5,7 @@ use poseidon_plan::switch::Pause;
 use poseidon_plan::{Plan, Report};
 use poseidon_types::{Bytes, Picos};
 
-use crate::calendar::Calendar;
+use crate::calendar::{Arrival, Calendar};
 use crate::chance::{mix, mix_two};
 use crate::exchange::{Mail, NEVER};
 use crate::network::Network;
@@ -87,6 +87,15 @@ impl<'a> World<'a> {
         self.shards == 1 || self.network.shard_of(node, self.shards) == self.shard
     }
 
+    /// Brings packets that are about to be handled, and what they carry, into the cache.
+    #[inline]
+    pub(crate) fn touch(&self, arrivals: &[Arrival]) {
+        self.arena.touch(arrivals.iter().map(|arrival| arrival.packet()));
+        if self.telemetry.has_sides() {
+            self.telemetry.sides.touch(arrivals.iter().map(|arrival| self.arena[arrival.packet()].records));
+        }
+    }
+
     /// Puts a packet on a wire at `now`; when the wire is free again.
     #[inline]
     pub(crate) fn transmit(&mut self, wire: &Wire, id: u32, now: u64) -> u64 {
@@ -118,22 +127,17 @@ impl<'a> World<'a> {
         let packet = Packet { next: wire.node, in_port: wire.port, enqueued_at: time, ..self.arena[id] };
         let mail = &mut self.outbox[self.network.shard_of(wire.node, self.shards) as usize];
         mail.packets.push(packet);
-        if let Some(side) = self.telemetry.side(packet.records) {
-            mail.sides.push(*side);
-        }
+        mail.sides.extend_from_slice(self.telemetry.sides.lines(packet.records));
         self.first_mail = self.first_mail.min(time);
         self.discard(id);
     }
 
     /// Takes packets from another shard.
     pub(crate) fn receive(&mut self, mail: &Mail) {
-        let mut sides = mail.sides.iter();
+        let mut sides = mail.sides.as_slice();
         for packet in &mail.packets {
-            let records = if packet.records == NONE {
-                NONE
-            } else {
-                self.telemetry.add(*sides.next().expect("a side for each packet that has one"))
-            };
+            let records =
+                if packet.records == NONE { NONE } else { self.telemetry.sides.take_in(&mut sides) };
             let id = self.arena.add(Packet { records, next: NONE, ..*packet });
             let (port, is_control) = (u32::from(packet.in_port), packet.tag.kind() == Kind::Pause);
             self.calendar.arrive(packet.next, port, packet.enqueued_at, id, is_control);
@@ -187,7 +191,7 @@ impl<'a> World<'a> {
 
     /// Takes a packet out of the run, with what it carries.
     pub(crate) fn discard(&mut self, id: u32) {
-        self.telemetry.remove(self.arena[id].records);
+        self.telemetry.sides.remove(self.arena[id].records);
         self.arena.remove(id);
     }
 

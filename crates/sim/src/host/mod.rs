@@ -15,15 +15,13 @@ use poseidon_plan::traffic::Event;
 use poseidon_types::{Bytes, Nanos, Picos};
 use std::collections::{BinaryHeap, VecDeque};
 
+use crate::calendar::AT_ONCE;
 use crate::connection::Sender;
 use crate::packet::{Fifo, Kind, NONE, Packet};
 use crate::reply::Receiver;
 use crate::schedule::waiting_for;
 use crate::wire::Wire;
 use crate::world::World;
-
-/// How many arrivals ahead a packet is touched, so that it is in the cache when its turn comes.
-const AHEAD: usize = 8;
 
 /// The two ends of all connections, and which messages wait for which.
 pub(crate) struct Ends {
@@ -207,13 +205,12 @@ impl Rack {
                     self.on_timer(world, ends, timer, now);
                 }
                 (_, Some(now)) => {
+                    if (batch.len() - arrivals.len()).is_multiple_of(AT_ONCE) {
+                        let next = &arrivals.as_slice()[..AT_ONCE.min(arrivals.len())];
+                        world.touch(next);
+                        next.iter().for_each(|arrival| ends.touch(&world.arena[arrival.packet()]));
+                    }
                     let arrival = *arrivals.next().expect("it was there a moment ago");
-                    if let Some(ahead) = arrivals.as_slice().get(AHEAD) {
-                        world.arena.touch(ahead.packet());
-                    }
-                    if let Some(ahead) = arrivals.as_slice().get(AHEAD / 2) {
-                        ends.touch(&world.arena[ahead.packet()]);
-                    }
                     self.on_packet(world, ends, arrival.port(), arrival.packet(), now);
                 }
                 (_, None) => break,
