@@ -2,12 +2,19 @@
 
 use crate::plan::{Plan, PlanError};
 use crate::records::Sink;
+use crate::traffic::Connection;
 use poseidon_types::{Bytes, Picos, Signals};
 
 /// Whatever can run a plan: a simulator, or real packets on a machine.
 pub trait Backend {
     /// What its hosts can tell a law when it runs this plan.
     fn supplies(&self, plan: &Plan) -> Signals;
+
+    /// For each of these connections, the ports by which its packets leave their switches, first switch first, while all links are
+    /// up and it keeps its path: what pins flows to one link is an [entropy](Connection::entropy) that leads there.
+    ///
+    /// The connections need not be in the plan, but their hosts must be.
+    fn routes(&self, plan: &Plan, connections: &[Connection]) -> Vec<Vec<(u32, u32)>>;
 
     /// Runs the plan and hands every row to `sink`.
     fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Report, PlanError>;

@@ -85,18 +85,22 @@ fn multi_hop_plan(name: &str, settings: &[(&str, &str)], stamp: Stamp, m: u32, n
     ends.extend((1..=m).map(|i| (i, 24 * 11 + i)));
     ends.extend((1..=n).map(|i| (24 * i, target)));
     let mut plan = law(name, settings, stamp, &ends, Topology::poseidon_clos(12));
-    let red = Simulator::route(&plan, &plan.connections[0])[0];
+    let red = first_port(&plan, plan.connections[0]);
     for green in 1..=m as usize {
         pin(&mut plan, green, red);
     }
     plan
 }
 
+/// The port by which a connection leaves its first switch.
+fn first_port(plan: &Plan, connection: Connection) -> (u32, u32) {
+    Simulator::default().routes(plan, &[connection])[0][0]
+}
+
 /// Gives a connection an entropy that leads it to a port of its first switch.
 fn pin(plan: &mut Plan, index: usize, port: (u32, u32)) {
     let connection = plan.connections[index];
-    let leads =
-        |entropy: &u32| Simulator::route(plan, &Connection { entropy: *entropy, ..connection })[0] == port;
+    let leads = |entropy: &u32| first_port(plan, Connection { entropy: *entropy, ..connection }) == port;
     plan.connections[index].entropy = (0..).find(leads).expect("some entropy leads there");
 }
 

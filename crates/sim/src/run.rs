@@ -47,29 +47,6 @@ impl Simulator {
         memory::needed(plan)
     }
 
-    /// The ports by which a connection's packets leave their switches, first switch first, while all links are up and it keeps its
-    /// path: what pins flows to one link is an [entropy](Connection::entropy) that leads there.
-    ///
-    /// The connection need not be in the plan, but its hosts must be.
-    pub fn route(plan: &Plan, connection: &Connection) -> Vec<(u32, u32)> {
-        let network = Network::new(plan);
-        let (from, to) = (network.place(connection.from), network.place(connection.to));
-        let packet = Packet {
-            to_rack: to.rack,
-            to_place: to.place,
-            to_pod: to.pod,
-            entropy: entropy_of(connection),
-            ..Packet::EMPTY
-        };
-        let (mut at, mut ports) = (from.rack, Vec::new());
-        while at < network.switches() {
-            let Some(port) = network.route(at, network.crossroads(at), &packet, 0) else { break };
-            ports.push((at, port));
-            at = network.behind(at, port).1;
-        }
-        ports
-    }
-
     /// Checks the plan and builds what all shards share; `shards` is asked for and may become less.
     pub(crate) fn set_up<'a>(&self, plan: &'a Plan, shards: u32) -> Result<Setup<'a>, PlanError> {
         plan.check(self.supplies(plan))?;
@@ -93,6 +70,11 @@ impl Backend for Simulator {
         supplies(plan)
     }
 
+    fn routes(&self, plan: &Plan, connections: &[Connection]) -> Vec<Vec<(u32, u32)>> {
+        let network = Network::new(plan);
+        connections.iter().map(|connection| route(&network, connection)).collect()
+    }
+
     fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Report, PlanError> {
         let threads = self.threads.map_or_else(|| threads_that_pay(plan), NonZeroU32::get);
         let setup = self.set_up(plan, threads)?;
@@ -114,6 +96,25 @@ impl Backend for Simulator {
         });
         Ok(put_together(&parts))
     }
+}
+
+/// The ports that a connection's packets leave by.
+fn route(network: &Network<'_>, connection: &Connection) -> Vec<(u32, u32)> {
+    let (from, to) = (network.place(connection.from), network.place(connection.to));
+    let packet = Packet {
+        to_rack: to.rack,
+        to_place: to.place,
+        to_pod: to.pod,
+        entropy: entropy_of(connection),
+        ..Packet::EMPTY
+    };
+    let (mut at, mut ports) = (from.rack, Vec::new());
+    while at < network.switches() {
+        let Some(port) = network.route(at, network.crossroads(at), &packet, 0) else { break };
+        ports.push((at, port));
+        at = network.behind(at, port).1;
+    }
+    ports
 }
 
 /// What a host tells a law in this plan.
