@@ -10,6 +10,7 @@ use mpi::request::Request;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Source};
 use poseidon_plan::records::{Kept, Sink};
+use poseidon_plan::traffic::Connection;
 use poseidon_plan::{Backend, Plan, PlanError, Report};
 use poseidon_types::Signals;
 use zerocopy::{FromZeros, IntoBytes};
@@ -38,6 +39,10 @@ pub struct MpiSimulator<'a, C> {
 impl<C: Communicator> Backend for MpiSimulator<'_, C> {
     fn supplies(&self, plan: &Plan) -> Signals {
         run::supplies(plan)
+    }
+
+    fn routes(&self, plan: &Plan, connections: &[Connection]) -> Vec<Vec<(u32, u32)>> {
+        self.simulator.routes(plan, connections)
     }
 
     fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Report, PlanError> {
