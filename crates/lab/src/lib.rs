@@ -8,3 +8,4 @@
 //! The lab knows no backend: it makes plans and reduces the rows that any [`Backend`](poseidon_plan::Backend) hands it.
 
 pub mod draw;
+pub mod scenario;

@@ -1,7 +1,7 @@
 //! What switches do with packets, apart from forwarding them: buffer, pause, mark, stamp.
 
-pub use poseidon_policies::buffer::{AnyBuffer, PerQueue, Shared};
-pub use poseidon_policies::mark::{AnyMark, CodelRfc, CodelTofino, Red, Step};
+pub use poseidon_policies::buffer::{AnyBuffer, BUFFERS, PerQueue, Shared};
+pub use poseidon_policies::mark::{AnyMark, CodelRfc, CodelTofino, MARKS, Red, Step};
 use poseidon_types::{Bytes, Fraction, Picos};
 
 /// Most priorities that a port may have: what Ethernet's three bits tell apart.

@@ -1,0 +1,284 @@
+//! Cells: one combination of the values of all sweeps.
+//!
+//! A value of a sweep is put into the text of the scenario where `$sweep` stands, so that what a cell says is a scenario of its own and
+//! an error has its line. A value that is a table has a `name`, any variables, and a `set` of keys that it changes.
+
+use super::{Scenario, ScenarioError, Text};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use toml::{Table, Value};
+
+/// What a cell has of one sweep.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Label {
+    /// The sweep.
+    pub sweep: String,
+    /// The value, as people call it.
+    pub value: String,
+}
+
+/// One combination of values, and the scenario that it makes.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// What it has of each sweep, in the order of the file.
+    pub labels: Vec<Label>,
+    /// The scenario with these values.
+    pub scenario: Scenario,
+}
+
+/// A value of a sweep.
+#[derive(Clone, Debug)]
+struct Choice {
+    name: String,
+    variables: Vec<(String, Value)>,
+    set: Table,
+}
+
+/// The cells of a scenario; with `quick`, those that are left of it, cut as it says.
+pub fn cells(file: &str, text: &str, quick: bool) -> Result<Vec<Cell>, ScenarioError> {
+    let refuse = |what: String| ScenarioError { file: file.to_owned(), line: None, what };
+    let table: Table = text.parse().map_err(|error| ScenarioError::from_toml(file, text, &error))?;
+    let sweep = match table.get("sweep") {
+        Some(Value::Table(sweep)) => sweep.clone(),
+        Some(_) => {
+            return Err(refuse("sweep is a table of lists: [sweep] law = [\"poseidon\", \"swift\"]".into()));
+        }
+        None => Table::new(),
+    };
+    let kept = if quick { quick_sweeps(&table) } else { BTreeMap::new() };
+    let mut combinations: Vec<Vec<(String, Choice)>> = vec![Vec::new()];
+    for (name, values) in &sweep {
+        let choices = choices(name, values).map_err(&refuse)?;
+        let stays = |choice: &Choice| kept.get(name).is_none_or(|kept| kept.contains(&choice.name));
+        let choices: Vec<Choice> = choices.into_iter().filter(stays).collect();
+        if choices.is_empty() {
+            return Err(refuse(format!("sweep {name:?} has no value left; give it at least one")));
+        }
+        combinations = combinations
+            .iter()
+            .flat_map(|before| {
+                choices.iter().map(|choice| {
+                    let mut with = before.clone();
+                    with.push((name.clone(), choice.clone()));
+                    with
+                })
+            })
+            .collect();
+    }
+    combinations.iter().map(|combination| cell(file, text, combination, quick)).collect()
+}
+
+/// The names that stay of each sweep in a quick run.
+fn quick_sweeps(table: &Table) -> BTreeMap<String, Vec<String>> {
+    let sweeps = table.get("quick").and_then(|quick| quick.get("sweep")).and_then(Value::as_table);
+    let names = |list: &Value| list.as_array().into_iter().flatten().map(plain).collect();
+    sweeps.into_iter().flatten().map(|(sweep, list)| (sweep.clone(), names(list))).collect()
+}
+
+/// A value as people write it, without quotes.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn choices(sweep: &str, values: &Value) -> Result<Vec<Choice>, String> {
+    let Value::Array(values) = values else {
+        return Err(format!("sweep {sweep:?} is a list of values: {sweep} = [1, 2, 4]"));
+    };
+    values.iter().map(|value| choice(sweep, value)).collect()
+}
+
+fn choice(sweep: &str, value: &Value) -> Result<Choice, String> {
+    let Value::Table(table) = value else {
+        let set =
+            if sweep == "law" { Table::from_iter([("law".to_owned(), value.clone())]) } else { Table::new() };
+        return Ok(Choice { name: plain(value), variables: vec![(sweep.to_owned(), value.clone())], set });
+    };
+    let Some(Value::String(name)) = table.get("name") else {
+        return Err(format!("a value of sweep {sweep:?} has no name; write name = \"...\" in its table"));
+    };
+    let set = match table.get("set") {
+        Some(Value::Table(set)) => set.clone(),
+        Some(_) => return Err(format!("{name:?} of sweep {sweep:?}: set is a table of keys")),
+        None => Table::new(),
+    };
+    let others = table.iter().filter(|(key, _)| *key != "name" && *key != "set");
+    let mut variables: Vec<_> = others.map(|(key, value)| (key.clone(), value.clone())).collect();
+    variables.push((sweep.to_owned(), Value::String(name.clone())));
+    Ok(Choice { name: name.clone(), variables, set })
+}
+
+fn cell(
+    file: &str,
+    text: &str,
+    combination: &[(String, Choice)],
+    quick: bool,
+) -> Result<Cell, ScenarioError> {
+    let variables: Vec<&(String, Value)> =
+        combination.iter().flat_map(|(_, choice)| &choice.variables).collect();
+    let own = substitute(text, &variables).map_err(|(line, what)| ScenarioError {
+        file: file.to_owned(),
+        line: Some(line),
+        what,
+    })?;
+    let mut set = Table::new();
+    combination.iter().for_each(|(_, choice)| merge(&mut set, &choice.set));
+    let law = match set.remove("law") {
+        Some(Value::String(law)) => Some(law),
+        _ => None,
+    };
+    let mut scenario: Scenario = if set.is_empty() {
+        toml::from_str(&own).map_err(|error| ScenarioError::from_toml(file, &own, &error))?
+    } else {
+        let mut table: Table = own.parse().map_err(|error| ScenarioError::from_toml(file, &own, &error))?;
+        merge(&mut table, &set);
+        // Without a line: what is wrong stands in a value of a sweep.
+        Scenario::deserialize(table).map_err(|error| {
+            let refused = ScenarioError::from_toml(file, "", &error);
+            ScenarioError { line: None, ..refused }
+        })?
+    };
+    if let Some(law) = law {
+        scenario.law = law;
+    }
+    if quick {
+        scenario.seeds = scenario.quick.seeds.unwrap_or(scenario.seeds);
+        scenario.stop = scenario.quick.stop.unwrap_or(scenario.stop);
+    }
+    if scenario.analytic.is_none() && scenario.stop == Text::default() {
+        let what = "a run has no end; write stop = \"10 ms\" or another time".to_owned();
+        return Err(ScenarioError { file: file.to_owned(), line: None, what });
+    }
+    let labels = combination
+        .iter()
+        .map(|(sweep, choice)| Label { sweep: sweep.clone(), value: choice.name.clone() })
+        .collect();
+    Ok(Cell { labels, scenario })
+}
+
+/// Puts the keys of `with` over those of `table`; a key with dots is a path.
+fn merge(table: &mut Table, with: &Table) {
+    for (key, value) in with {
+        put(table, key, value);
+    }
+}
+
+fn put(table: &mut Table, path: &str, value: &Value) {
+    match path.split_once('.') {
+        Some((first, rest)) => {
+            let inner = table.entry(first).or_insert_with(|| Value::Table(Table::new()));
+            if let Value::Table(inner) = inner {
+                put(inner, rest, value);
+            }
+        }
+        None => match (table.get_mut(path), value) {
+            (Some(Value::Table(inner)), Value::Table(with)) => merge(inner, with),
+            _ => {
+                table.insert(path.to_owned(), value.clone());
+            }
+        },
+    }
+}
+
+/// Puts the values where `$name` stands. A text that is nothing but `$name` becomes the value itself, with its type. Lines keep their
+/// numbers.
+fn substitute(text: &str, variables: &[&(String, Value)]) -> Result<String, (usize, String)> {
+    let mut out = String::with_capacity(text.len());
+    for (number, line) in (1..).zip(text.lines()) {
+        let code = line.trim_start();
+        if code.starts_with('#') {
+            out.push('\n');
+            continue;
+        }
+        let mut rest = line;
+        while let Some(at) = rest.find('$') {
+            let name_end = rest[at + 1..]
+                .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .map_or(rest.len(), |end| at + 1 + end);
+            let name = &rest[at + 1..name_end];
+            let Some((_, value)) = variables.iter().find(|(known, _)| known == name) else {
+                let known: Vec<&str> = variables.iter().map(|(known, _)| known.as_str()).collect();
+                return Err((number, format!("there is no ${name}; {}", super::error::advice(name, &known))));
+            };
+            let is_whole = rest[..at].ends_with('"') && rest[name_end..].starts_with('"');
+            if is_whole && !value.is_str() {
+                out.push_str(&rest[..at - 1]);
+                out.push_str(&value.to_string());
+                rest = &rest[name_end + 1..];
+            } else {
+                out.push_str(&rest[..at]);
+                out.push_str(&plain(value));
+                rest = &rest[name_end..];
+            }
+        }
+        out.push_str(rest);
+        out.push('\n');
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "title = \"t\"\nsource = \"s\"\nstop = \"1 ms\"\n";
+
+    fn read(rest: &str) -> Result<Vec<Cell>, ScenarioError> {
+        cells("test.toml", &format!("{HEAD}{rest}"), false)
+    }
+
+    #[test]
+    fn sweeps_multiply_and_values_reach_the_text() {
+        let cells = read(
+            "seeds = \"$n\"\nabout = \"with $n of $law\"\n[sweep]\nlaw = [\"poseidon\", \"swift\"]\nn = [1, 2, 4]\n",
+        )
+        .expect("a scenario");
+        let seen: Vec<_> =
+            cells.iter().map(|cell| (cell.scenario.law.as_str(), cell.scenario.seeds)).collect();
+        let of = |law| [(law, 1), (law, 2), (law, 4)];
+        assert_eq!(seen, [of("poseidon"), of("swift")].concat());
+        assert_eq!(cells[4].scenario.about, "with 2 of swift");
+        assert_eq!(cells[4].labels[1], Label { sweep: "n".into(), value: "2".into() });
+    }
+
+    #[test]
+    fn a_table_names_itself_and_sets_keys() {
+        let cells = read(
+            "[transport]\nplb = false\n[[sweep.how]]\nname = \"as it is\"\nk = 3\n[[sweep.how]]\nname = \"with PLB\"\nk = 4\nset = { \"transport.plb\" = true, seeds = 5 }\n",
+        )
+        .expect("a scenario");
+        assert_eq!((cells[0].scenario.transport.plb, cells[0].scenario.seeds), (false, 1));
+        assert_eq!((cells[1].scenario.transport.plb, cells[1].scenario.seeds), (true, 5));
+        assert_eq!(cells[1].labels[0].value, "with PLB");
+    }
+
+    #[test]
+    fn what_is_wrong_has_its_line_and_its_fix() {
+        let said = |rest: &str| read(rest).expect_err("refused").to_string();
+        assert_eq!(said("seds = 3\n"), "test.toml:4: there is no key \"seds\" here; did you mean \"seeds\"?");
+        assert_eq!(
+            said("[transport]\nmtu = \"4096\"\n"),
+            "test.toml:5: \"4096\": size without a unit: add one of B, kB, MB, GB, TB, KiB, MiB, GiB, TiB"
+        );
+        assert_eq!(
+            said("about = \"$m\"\n[sweep]\nn = [1]\n"),
+            "test.toml:4: there is no $m; did you mean \"n\"?"
+        );
+        assert!(
+            said("[topology]\nkind = \"poseidon-clos\"\nrack = 2\n")
+                .starts_with("test.toml:6: there is no key \"rack\"")
+        );
+    }
+
+    #[test]
+    fn quick_keeps_what_it_names() {
+        let text = format!(
+            "{HEAD}[sweep]\nn = [1, 2, 4]\n[quick]\nseeds = 1\nstop = \"0.5 ms\"\nsweep = {{ n = [4] }}\n"
+        );
+        let cells = cells("test.toml", &text, true).expect("a scenario");
+        assert_eq!(cells.len(), 1);
+        assert_eq!(cells[0].scenario.stop.0.get(), 500_000_000);
+    }
+}

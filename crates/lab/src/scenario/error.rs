@@ -1,0 +1,127 @@
+//! Why a scenario is refused: in one line, with the place and the fix.
+
+use core::fmt;
+
+/// Why a scenario is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioError {
+    /// The file, as it was named.
+    pub file: String,
+    /// The line, from one on, where there is one.
+    pub line: Option<usize>,
+    /// What is wrong, and what to write instead.
+    pub what: String,
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.file, self.what),
+            None => write!(f, "{}: {}", self.file, self.what),
+        }
+    }
+}
+
+impl core::error::Error for ScenarioError {}
+
+impl ScenarioError {
+    /// What the reader of TOML says, with the line in `text`.
+    pub(super) fn from_toml(file: &str, text: &str, error: &toml::de::Error) -> Self {
+        let message = error.message().lines().next().unwrap_or_default().to_owned();
+        let start = error.span().map(|span| span.start.min(text.len()));
+        let mut line = start.map(|start| 1 + text[..start].matches('\n').count());
+        let what = match unknown_field(&message) {
+            Some((field, known)) => {
+                // A table with a kind is read as a whole before its keys are, so the place of the error may be its head.
+                line = key_line(text, field, line.unwrap_or(1)).or(line);
+                format!("there is no key {field:?} here; {}", advice(field, &known))
+            }
+            None => message,
+        };
+        Self { file: file.to_owned(), line, what }
+    }
+
+    /// What is wrong with a value that stands somewhere in `text` as it is quoted there.
+    pub(crate) fn at_value(file: &str, text: &str, value: &str, what: impl Into<String>) -> Self {
+        let quoted = format!("{value:?}");
+        let line = text.lines().position(|line| line.contains(&quoted)).map(|index| index + 1);
+        Self { file: file.to_owned(), line, what: what.into() }
+    }
+}
+
+/// The field and the known ones of serde's message about an unknown field or variant.
+fn unknown_field(message: &str) -> Option<(&str, Vec<&str>)> {
+    let rest = message.strip_prefix("unknown field ")?;
+    let mut quoted = rest.split('`').skip(1).step_by(2);
+    let field = quoted.next()?;
+    Some((field, quoted.collect()))
+}
+
+/// The line on which a key stands, at or after `from`; or anywhere.
+fn key_line(text: &str, key: &str, from: usize) -> Option<usize> {
+    let stands = |line: &str| {
+        line.match_indices(key).any(|(at, _)| {
+            let before = line[..at].chars().next_back();
+            let after = line[at + key.len()..].trim_start();
+            before.is_none_or(|c| !c.is_alphanumeric() && c != '-' && c != '_')
+                && after.starts_with(['=', ']'])
+        })
+    };
+    let lines = || text.lines().enumerate().filter(|(_, line)| stands(line)).map(|(index, _)| index + 1);
+    lines().find(|line| *line >= from).or_else(|| lines().next())
+}
+
+/// The known word that was meant, or all of them.
+pub(crate) fn advice<S: AsRef<str>>(word: &str, known: &[S]) -> String {
+    let nearest = known.iter().map(|known| (distance(word, known.as_ref()), known.as_ref())).min();
+    match nearest {
+        Some((distance, nearest)) if distance <= 1 + nearest.len() / 3 => {
+            format!("did you mean {nearest:?}?")
+        }
+        Some(_) => {
+            let all: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
+            format!("there are {}", all.join(", "))
+        }
+        None => "there are none".to_owned(),
+    }
+}
+
+/// How many letters must be changed, added or removed to make one word of the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_have_a_distance() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!((distance("", "abc"), distance("abc", ""), distance("seeds", "seeds")), (3, 3, 0));
+    }
+
+    #[test]
+    fn advice_names_the_word_that_was_meant_or_all() {
+        assert_eq!(advice("tpology", &["topology", "traffic"]), "did you mean \"topology\"?");
+        assert_eq!(advice("zzz", &["topology", "traffic"]), "there are topology, traffic");
+    }
+
+    #[test]
+    fn a_key_has_its_line() {
+        let text = "a = 1\n[b]\nlink = { rate = 1, dely = 2 }\n";
+        assert_eq!(key_line(text, "dely", 1), Some(3));
+        assert_eq!(key_line(text, "ink", 1), None);
+    }
+}

@@ -1,0 +1,247 @@
+//! The part of a scenario that says where packets go: topology, switches, hosts.
+
+use super::text::{HostTime, OneOrMore, Part, Rate, Scalar, Size, Text, Time};
+use poseidon_types::{Bytes, Nanos, Picos};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// A link: both directions.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpec {
+    /// Bits per second, each way.
+    pub rate: Rate,
+    /// Propagation.
+    pub delay: Time,
+}
+
+/// Hosts, switches and links.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
+pub enum TopologySpec {
+    /// Poseidon's evaluation: racks of 24 hosts with 8 uplinks, 200 Gbps and 245 ns everywhere, five switches between racks.
+    PoseidonClos {
+        /// Racks.
+        racks: u32,
+    },
+    /// All hosts on one switch.
+    Star {
+        /// Hosts.
+        hosts: u32,
+        /// Every link.
+        link: LinkSpec,
+    },
+    /// Two switches with hosts at each.
+    Dumbbell {
+        /// Hosts at each switch.
+        hosts: u32,
+        /// Host to switch.
+        host_link: LinkSpec,
+        /// Switch to switch.
+        middle_link: LinkSpec,
+    },
+    /// Switches in a row, each with hosts of its own: a parking lot.
+    Chain {
+        /// Switches.
+        switches: u32,
+        /// Hosts at each switch.
+        hosts: u32,
+        /// Host to switch.
+        host_link: LinkSpec,
+        /// Switch to switch.
+        middle_link: LinkSpec,
+    },
+    /// Up to three tiers: a leaf-spine with one pod, a Clos, a fat tree.
+    Clos {
+        /// Pods.
+        pods: u32,
+        /// Racks in a pod.
+        racks: u32,
+        /// Hosts in a rack.
+        hosts: u32,
+        /// Aggregation switches in a pod, each with a link to each of its racks.
+        aggregation: u32,
+        /// Core switches behind each aggregation switch.
+        #[serde(default)]
+        cores: u32,
+        /// Host to rack.
+        host_link: LinkSpec,
+        /// Rack to aggregation; as `host-link` where it is not given.
+        rack_link: Option<LinkSpec>,
+        /// Aggregation to core; as `rack-link` where it is not given.
+        core_link: Option<LinkSpec>,
+    },
+    /// The fat tree of switches with `ports` ports: `ports³/4` hosts.
+    FatTree {
+        /// Ports of a switch.
+        ports: u32,
+        /// Every link.
+        link: LinkSpec,
+    },
+    /// Any network, link by link: `h0 s0 100 Gbps 1 us`, one per line.
+    Links {
+        /// The links.
+        links: String,
+    },
+}
+
+/// What switches do. Defaults: Poseidon's evaluation.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct SwitchSpec {
+    /// From the last bit of a packet in to its place in an egress queue.
+    pub pipeline: Time,
+    /// Queues per port; a lower number goes first.
+    pub priorities: u8,
+    /// How much may wait.
+    pub buffer: PolicySpec,
+    /// Which packets get a congestion mark.
+    pub mark: PolicySpec,
+    /// Which way marks go.
+    pub marks_go: MarksGo,
+    /// Counters of marks that wait for an ACK, for `reverse-per-flow`.
+    pub mark_counters: u32,
+    /// Flow control, where there is any.
+    pub pfc: Option<PfcSpec>,
+    /// What switches write into packets.
+    pub stamp: StampSpec,
+    /// The switches that do, where not all: `"rack[0-3]"` for those of racks.
+    pub stamping: Option<OneOrMore>,
+}
+
+impl Default for SwitchSpec {
+    fn default() -> Self {
+        Self {
+            pipeline: Text(Picos::from_nanos(Nanos::new(600))),
+            priorities: 1,
+            buffer: PolicySpec::new("shared", &[("size", "64 MB"), ("alpha", "8")]),
+            mark: PolicySpec::new("off", &[]),
+            marks_go: MarksGo::Forward,
+            mark_counters: 4_096,
+            pfc: None,
+            stamp: StampSpec::Auto,
+            stamping: None,
+        }
+    }
+}
+
+/// A policy of a switch and its parameters.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+pub struct PolicySpec {
+    /// Its name.
+    pub policy: String,
+    /// Its parameters.
+    #[serde(flatten)]
+    pub parameters: BTreeMap<String, Scalar>,
+}
+
+impl PolicySpec {
+    fn new(policy: &str, parameters: &[(&str, &str)]) -> Self {
+        let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), Scalar((*value).to_owned()));
+        Self { policy: policy.to_owned(), parameters: parameters.iter().map(pair).collect() }
+    }
+}
+
+/// Which way marks go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MarksGo {
+    /// On with the packet.
+    Forward,
+    /// Onto the next ACK of the flow.
+    ReversePerFlow,
+    /// Onto the next ACK at the port.
+    ReversePerPort,
+}
+
+/// Priority flow control.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PfcSpec {
+    /// Memory of a switch, headroom included.
+    pub memory: Size,
+    /// How much of what is free a port may hold, times this.
+    pub alpha: Part,
+    /// A peer may go on once so much less is held.
+    pub resume: Size,
+}
+
+/// What switches write into packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StampSpec {
+    /// What the laws of the cell need, exactly as measured and without bytes on the wire: what the papers' simulations do.
+    Auto,
+    /// The same through the formats of real packets, with their bytes and their grain.
+    Wire,
+    /// Nothing.
+    Off,
+}
+
+/// What hosts do around a law. Defaults: Poseidon's evaluation.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct TransportSpec {
+    /// Payload of a full packet.
+    pub mtu: Size,
+    /// Headers in front of it.
+    pub header: Size,
+    /// An ACK on the wire.
+    pub ack: Size,
+    /// Whether a packet fits a window that holds only a part of it.
+    pub round_up: bool,
+    /// The shortest retransmission timeout.
+    pub min_rto: HostTime,
+    /// The timeout before the first round trip.
+    pub first_rto: HostTime,
+    /// Everything from the first packet missing is sent again.
+    pub go_back_n: bool,
+    /// Packets per ACK.
+    pub ack_every: u32,
+    /// The longest wait for an ACK of several packets.
+    pub ack_delay: HostTime,
+    /// ACKs go in the first queue, whatever their data.
+    pub acks_first: bool,
+    /// How receivers tell of marks.
+    pub echo: EchoSpec,
+    /// Between two notifications, for `echo = "notification"`.
+    pub notification_gap: HostTime,
+    /// Each packet takes a path of its own.
+    pub spray: bool,
+    /// Connections change a congested path (PLB), with the paper's values.
+    pub plb: bool,
+}
+
+/// How receivers tell of marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EchoSpec {
+    /// Each ACK says whether what it acknowledges was marked (DCTCP).
+    Exact,
+    /// Every ACK after a mark, until the sender has reacted (RFC 3168).
+    UntilReduced,
+    /// By a packet of its own (DCQCN).
+    Notification,
+}
+
+impl Default for TransportSpec {
+    fn default() -> Self {
+        Self {
+            mtu: Text(Bytes::new(4_096)),
+            header: Text(Bytes::ZERO),
+            ack: Text(Bytes::new(64)),
+            round_up: false,
+            min_rto: Text(Nanos::from_micros(250)),
+            first_rto: Text(Nanos::from_millis(1)),
+            go_back_n: false,
+            ack_every: 1,
+            ack_delay: Text(Nanos::from_micros(8)),
+            acks_first: false,
+            echo: EchoSpec::Exact,
+            notification_gap: Text(Nanos::from_micros(50)),
+            spray: false,
+            plb: false,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The part of a scenario that says what is sent.
+
+use super::text::{OneOrMore, Part, Rate, Size, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Something that is sent. Which keys a kind reads stands at each; one that it does not read is refused.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TrafficSpec {
+    /// What it is called: metrics begin with it.
+    pub name: String,
+    /// What it is.
+    pub kind: TrafficKind,
+    /// The law of its connections, where it is not the scenario's.
+    pub law: Option<String>,
+    /// The queue that its packets wait in.
+    #[serde(default)]
+    pub priority: u8,
+    /// Who sends: `"rack0.host0"`, `"rack[1-9].host0"`, `"host[0-23].rack[1-10]"` (the second from the left runs fastest), `"host[0-15]"`.
+    pub from: Option<OneOrMore>,
+    /// To whom: one for all, or as many as there are senders. For kinds that draw, the hosts to draw from.
+    pub to: Option<OneOrMore>,
+    /// Only the first so many senders.
+    pub count: Option<u32>,
+    /// From when on.
+    #[serde(default)]
+    pub start: Time,
+    /// Until when; the end of the run where it is not given.
+    pub until: Option<Time>,
+    /// Each begins at a random time within this.
+    pub spread: Option<Time>,
+    /// So many begin together (`incast`), and the next `every` so much later; or flows of `long-flows` begin one by one.
+    pub together: Option<u32>,
+    /// See `together`; the period of `rotating-incast`.
+    pub every: Option<Time>,
+    /// How large a message is; the size of a request; the vector of a collective.
+    pub size: Option<Size>,
+    /// What each sender offers on average.
+    pub rate: Option<Rate>,
+    /// How much of the capacity is offered.
+    pub load: Option<Part>,
+    /// The published distribution of sizes.
+    pub sizes: Option<String>,
+    /// How many answer a request.
+    pub fan: Option<u32>,
+    /// The flows take the uplink that the first flow of this traffic takes.
+    pub share_uplink_of: Option<String>,
+}
+
+/// What is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrafficKind {
+    /// Flows that run from one time to another: from, to, count, start, until, spread, every.
+    LongFlows,
+    /// Long flows of which each phase says how many run: from, to.
+    Phased,
+    /// Many to one: from, to, size, start, together, every.
+    Incast,
+    /// Many to one, and the one advances: from, to, size, every, start, until.
+    RotatingIncast,
+    /// Messages of one size to hosts drawn from a group: from, to, size, rate, start, until.
+    UniformRandom,
+    /// Flows of a distribution at a load, every host to hosts of other racks: load, sizes, start, until.
+    PoissonFlows,
+    /// Each host to one other, drawn: from, size, start.
+    Permutation,
+}
+
+/// A part of a run that is measured by itself.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PhaseSpec {
+    /// What it is called.
+    pub name: String,
+    /// When it begins; it ends where the next begins.
+    pub at: Time,
+    /// How many flows of each `phased` traffic run.
+    #[serde(default)]
+    pub flows: BTreeMap<String, u32>,
+}
