@@ -9,3 +9,4 @@
 
 pub mod draw;
 pub mod scenario;
+pub mod stats;
