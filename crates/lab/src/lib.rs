@@ -9,4 +9,5 @@
 
 pub mod draw;
 pub mod scenario;
+pub mod oracle;
 pub mod stats;
