@@ -173,7 +173,7 @@ mod tests {
     fn percentiles_of_one_to_a_hundred_are_themselves() {
         let sorted: Vec<f64> = (1..=100).map(f64::from).collect();
         for share in 1..=100 {
-            // 0.07 and 0.14, 0.28, 0.29, ... times 100 are above a whole number in binary.
+            // 0.07, 0.14, 0.28 and some more are above a whole number when they are multiplied by 100 in binary.
             assert_eq!(percentile(&sorted, f64::from(share) / 100.0), Some(f64::from(share)));
         }
         assert_eq!(percentile(&sorted, 0.0), Some(1.0));
