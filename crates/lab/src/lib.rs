@@ -11,3 +11,4 @@ pub mod draw;
 pub mod scenario;
 pub mod oracle;
 pub mod stats;
+pub mod tables;
