@@ -3,6 +3,34 @@
 //! A chart holds what is drawn and nothing of how: the look is one, for all. It reads in colour, in grey and by those who see no red or
 //! green, because no two series differ by hue alone.
 
+mod bars;
+mod canvas;
+mod data;
+mod figure;
+mod frame;
+mod legend;
+mod lines;
+mod number;
+mod palette;
+mod scale;
+mod ticks;
+mod trace;
+
+/// A figure with these charts one above the other, as SVG: the column of a paper wide, on white, with nothing outside it. The
+/// same charts give the same bytes.
+///
+/// A name looks the same in all charts of a figure. Charts with the same axis from left to right have the same ends of it.
+/// What is not a finite number is a gap, and what an axis ends before is cut off there.
+pub fn svg(charts: &[Chart]) -> String {
+    figure::draw(charts)
+}
+
+/// The numbers of these charts as CSV, for the file beside the figure: each point or bar in a row of its own, with the names
+/// of its chart, its axes and its series. Bars have a `group` and no `x`. Numbers are exact; a cell is empty for what is not one.
+pub fn data(charts: &[Chart]) -> String {
+    data::table(charts)
+}
+
 /// One chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
@@ -79,3 +107,6 @@ pub struct Bars {
     /// Half the 95 % interval of each; empty where there is none.
     pub half: Vec<f64>,
 }
+
+#[cfg(test)]
+mod tests;
