@@ -7,8 +7,19 @@
 //!
 //! The lab knows no backend: it makes plans and reduces the rows that any [`Backend`](poseidon_plan::Backend) hands it.
 
+pub mod analytic;
 pub mod draw;
-pub mod scenario;
+pub mod explain;
+pub mod expression;
+pub mod figure;
+pub mod judge;
 pub mod oracle;
+pub mod reduce;
+pub mod report;
+pub mod resolve;
+pub mod scenario;
 pub mod stats;
+pub mod store;
+pub mod study;
+pub mod summary;
 pub mod tables;

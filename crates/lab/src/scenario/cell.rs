@@ -4,12 +4,12 @@
 //! an error has its line. A value that is a table has a `name`, any variables, and a `set` of keys that it changes.
 
 use super::{Scenario, ScenarioError, Text};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 /// What a cell has of one sweep.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Label {
     /// The sweep.
     pub sweep: String,
@@ -246,11 +246,11 @@ mod tests {
     #[test]
     fn a_table_names_itself_and_sets_keys() {
         let cells = read(
-            "[transport]\nplb = false\n[[sweep.how]]\nname = \"as it is\"\nk = 3\n[[sweep.how]]\nname = \"with PLB\"\nk = 4\nset = { \"transport.plb\" = true, seeds = 5 }\n",
+            "[transport]\nspray = false\n[[sweep.how]]\nname = \"as it is\"\nk = 3\n[[sweep.how]]\nname = \"with PLB\"\nk = 4\nset = { \"transport.spray\" = true, seeds = 5 }\n",
         )
         .expect("a scenario");
-        assert_eq!((cells[0].scenario.transport.plb, cells[0].scenario.seeds), (false, 1));
-        assert_eq!((cells[1].scenario.transport.plb, cells[1].scenario.seeds), (true, 5));
+        assert_eq!((cells[0].scenario.transport.spray, cells[0].scenario.seeds), (false, 1));
+        assert_eq!((cells[1].scenario.transport.spray, cells[1].scenario.seeds), (true, 5));
         assert_eq!(cells[1].labels[0].value, "with PLB");
     }
 

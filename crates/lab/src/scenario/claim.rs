@@ -19,6 +19,8 @@ pub struct ClaimSpec {
     pub cells: BTreeMap<String, Scalar>,
     /// The cells it is held against: the same with these values instead.
     pub against: Option<BTreeMap<String, Scalar>>,
+    /// The cells that gains are counted from, for `share-of-gain`.
+    pub baseline: Option<BTreeMap<String, Scalar>>,
     /// How the two are held together.
     #[serde(default, rename = "as")]
     pub form: As,
@@ -61,6 +63,8 @@ pub enum As {
     Reduction,
     /// This less the other.
     Difference,
+    /// How far this comes from the baseline towards the other: 1 for all the way.
+    ShareOfGain,
 }
 
 /// A figure.

@@ -40,13 +40,6 @@ impl ScenarioError {
         };
         Self { file: file.to_owned(), line, what }
     }
-
-    /// What is wrong with a value that stands somewhere in `text` as it is quoted there.
-    pub(crate) fn at_value(file: &str, text: &str, value: &str, what: impl Into<String>) -> Self {
-        let quoted = format!("{value:?}");
-        let line = text.lines().position(|line| line.contains(&quoted)).map(|index| index + 1);
-        Self { file: file.to_owned(), line, what: what.into() }
-    }
 }
 
 /// The field and the known ones of serde's message about an unknown field or variant.

@@ -19,7 +19,8 @@ pub use text::{HostTime, OneOrMore, Part, Rate, Scalar, Size, Text, Time, Writte
 
 pub use claim::{As, ClaimSpec, FigureKind, FigureSpec};
 pub use network::{
-    LinkSpec, MarksGo, PfcSpec, PolicySpec, StampSpec, SwitchSpec, TopologySpec, TransportSpec,
+    EchoSpec, LinkSpec, MarksGo, PfcSpec, PlbSpec, PolicySpec, StampSpec, SwitchSpec, TopologySpec,
+    TransportSpec,
 };
 pub use traffic::{PhaseSpec, TrafficKind, TrafficSpec};
 

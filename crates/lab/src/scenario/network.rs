@@ -209,8 +209,20 @@ pub struct TransportSpec {
     pub notification_gap: HostTime,
     /// Each packet takes a path of its own.
     pub spray: bool,
-    /// Connections change a congested path (PLB), with the paper's values.
-    pub plb: bool,
+    /// Connections change a congested path (PLB).
+    pub plb: PlbSpec,
+}
+
+/// Whether connections change a congested path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlbSpec {
+    /// Never.
+    Off,
+    /// With the values of Google's public Falcon simulator.
+    Falcon,
+    /// With Linux's values.
+    Linux,
 }
 
 /// How receivers tell of marks.
@@ -241,7 +253,7 @@ impl Default for TransportSpec {
             echo: EchoSpec::Exact,
             notification_gap: Text(Nanos::from_micros(50)),
             spray: false,
-            plb: false,
+            plb: PlbSpec::Off,
         }
     }
 }

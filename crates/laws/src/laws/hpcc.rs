@@ -30,7 +30,7 @@ use crate::parts::hop_delta::LastHops;
 use crate::parts::probabilistic;
 use crate::parts::sampling::Sampling;
 use crate::parts::variable_ai::{VariableAi, VariableAiParams};
-use poseidon_types::{BitRate, Bytes, Nanos, Signals};
+use poseidon_types::{BitRate, Bytes, Nanos, Packets, Signals};
 
 params! {
     /// HPCC's parameters.
@@ -41,6 +41,8 @@ params! {
         max_stage: u32 = 0,
         /// W_AI as a rate per round trip: 81 B per 13 us, W_init(1-η)/N for N = 100 at 100 Gbps.
         additive_increase: BitRate = BitRate::from_mbps(50),
+        /// The first window; 0 packets for one bandwidth-delay product, as HPCC starts. Others show how it ramps up.
+        initial_window: Packets = Packets::whole(0),
         /// The smallest window as a rate (the artifact's configuration).
         min_rate: BitRate = BitRate::from_mbps(100),
         /// T: the base RTT of the whole network; 0 ns takes the path's own.
@@ -121,9 +123,14 @@ impl Law for Hpcc {
     fn new(params: &HpccParams, path: &Path) -> Self {
         let horizon = ns(if params.network_rtt.is_zero() { path.base_rtt } else { params.network_rtt });
         let max_window = bytes_per_ns(path.line_rate) * horizon;
+        let min_window = (bytes_per_ns(params.min_rate) * horizon).min(max_window);
+        let first = match params.initial_window.q24() {
+            0 => max_window,
+            q24 => bounded(q24 as f64 / 16_777_216.0 * bytes(path.mtu), min_window, max_window),
+        };
         Self {
-            window: max_window,
-            reference: max_window,
+            window: first,
+            reference: first,
             utilisation: 1.0,
             stage: 0,
             round: SeqGate::default(),
@@ -133,7 +140,7 @@ impl Law for Hpcc {
             horizon,
             target: params.target_utilisation,
             increase: bytes_per_ns(params.additive_increase) * horizon,
-            min_window: (bytes_per_ns(params.min_rate) * horizon).min(max_window),
+            min_window,
             max_window,
             mtu: bytes(path.mtu),
             vai: VariableAiParams::published(bytes(params.vai_per_token)),

@@ -1,0 +1,160 @@
+//! What may be written on the command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use poseidon_lab::tables::Format;
+use std::path::PathBuf;
+
+/// Datacenter congestion control that people can study, check and run.
+#[derive(Debug, Parser)]
+#[command(name = "poseidon", version, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  poseidon run scenarios/quickstart.toml     three laws, one victim: something to see in ten seconds
+  poseidon repro poseidon --quick            the claims of a paper, cut to three minutes
+  poseidon explain fig14b                    the effective configuration, nothing left to defaults
+  poseidon laws swift                        a law, its source and its parameters
+
+Exit codes: 0 done, 1 a run failed, 2 usage, 3 a scenario is invalid, 4 a gating claim failed, 130 interrupted";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a scenario and say what came out.
+    Run {
+        /// A file, or the name of a scenario that is built in.
+        scenario: String,
+        #[command(flatten)]
+        how: How,
+        /// Keep the rows of every run.
+        #[arg(long, value_enum, default_value = "parquet")]
+        records: Records,
+    },
+    /// Run every scenario of a paper and judge its claims.
+    Repro {
+        /// Papers: folders of built-in scenarios, such as `poseidon`.
+        papers: Vec<String>,
+        /// All of them.
+        #[arg(long)]
+        all: bool,
+        /// Only scenarios whose name contains this; may be given several times.
+        #[arg(long)]
+        only: Vec<String>,
+        /// Say what would be run, and stop.
+        #[arg(long)]
+        list: bool,
+        /// Part I of N of all runs (from 1), for a scheduler: `--shard 2/8`.
+        #[arg(long, value_parser = shard, default_value = "1/1")]
+        shard: (usize, usize),
+        #[command(flatten)]
+        how: How,
+        /// Keep the rows of every run.
+        #[arg(long, value_enum, default_value = "none")]
+        records: Records,
+    },
+    /// Judge and draw again what a folder of results holds, and write one page about it.
+    Report {
+        /// The folder that was given to `run` or `repro`.
+        #[arg(default_value = "results")]
+        folder: PathBuf,
+        /// For programs.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the effective configuration of a scenario's runs: no default is left.
+    Explain {
+        /// A file, or the name of a scenario that is built in.
+        scenario: String,
+        /// Every cell, not only the first.
+        #[arg(long)]
+        all: bool,
+        /// The seed.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// As `--quick` would run it.
+        #[arg(long)]
+        quick: bool,
+    },
+    /// List control laws, or one with its parameters.
+    Laws {
+        /// The name of a law.
+        name: Option<String>,
+        /// For programs.
+        #[arg(long)]
+        json: bool,
+    },
+    /// List built-in scenarios, or print one.
+    Scenarios {
+        /// The name of a scenario, to print it.
+        name: Option<String>,
+        /// For programs.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the JSON Schema of scenarios, for editors.
+    Schema,
+    /// Print completions for a shell.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the manual page.
+    Man,
+}
+
+/// How studies are run.
+#[derive(Debug, Args)]
+pub(crate) struct How {
+    /// Fewer seeds, shorter runs, as each scenario says; prints what it cut.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Seeds per cell, instead of what the scenario says.
+    #[arg(long)]
+    pub(crate) seeds: Option<u32>,
+    /// Runs at a time; as many as there are cores by default.
+    #[arg(long, short)]
+    pub(crate) jobs: Option<usize>,
+    /// Where results go. Nothing is written elsewhere.
+    #[arg(long, short, default_value = "results")]
+    pub(crate) output: PathBuf,
+    /// For programs: everything that is printed, as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// No progress.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Whether rows are kept.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Records {
+    /// In columns, compressed.
+    Parquet,
+    /// As text.
+    Csv,
+    /// Not at all: summaries only.
+    None,
+}
+
+impl Records {
+    pub(crate) const fn format(self) -> Option<Format> {
+        match self {
+            Self::Parquet => Some(Format::Parquet),
+            Self::Csv => Some(Format::Csv),
+            Self::None => None,
+        }
+    }
+}
+
+fn shard(text: &str) -> Result<(usize, usize), String> {
+    let wrong = || "write I/N with 1 <= I <= N, such as 2/8".to_owned();
+    let (part, of) = text.split_once('/').ok_or_else(wrong)?;
+    match (part.parse::<usize>(), of.parse::<usize>()) {
+        (Ok(part), Ok(of)) if (1..=of).contains(&part) => Ok((part - 1, of)),
+        _ => Err(wrong()),
+    }
+}

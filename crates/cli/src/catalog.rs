@@ -1,0 +1,74 @@
+//! Scenarios: those that are built in, and files.
+
+use crate::Failure;
+use poseidon_lab::study::Study;
+
+/// Name and text of every scenario of the repository.
+pub(crate) const SCENARIOS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
+
+/// Reads a file, or a built-in scenario by its name or the end of it.
+pub(crate) fn study(name: &str, quick: bool) -> Result<Study, Failure> {
+    if std::path::Path::new(name).is_file() {
+        let text = std::fs::read_to_string(name).map_err(|error| Failure::Run(format!("{name}: {error}")))?;
+        return Study::read(name, &text, quick).map_err(Failure::Scenario);
+    }
+    let plain = name.strip_suffix(".toml").unwrap_or(name);
+    let plain = plain.strip_prefix("scenarios/").unwrap_or(plain);
+    let ends = |known: &str| known == plain || known.rsplit('/').next() == Some(plain);
+    let mut found = SCENARIOS.iter().filter(|(known, _)| ends(known));
+    match (found.next(), found.next()) {
+        (Some((known, text)), None) => {
+            Study::read(&format!("{known}.toml"), text, quick).map_err(Failure::Scenario)
+        }
+        (Some((one, _)), Some((other, _))) => {
+            Err(Failure::Usage(format!("{name:?} may be {one:?} or {other:?}; write the whole name")))
+        }
+        _ => Err(Failure::Usage(format!(
+            "there is no file and no scenario {name:?}; `poseidon scenarios` lists those that are built in"
+        ))),
+    }
+}
+
+/// The scenarios of papers, or all.
+pub(crate) fn of_papers(
+    papers: &[String],
+    all: bool,
+    only: &[String],
+    quick: bool,
+) -> Result<Vec<Study>, Failure> {
+    for paper in papers {
+        let folder = format!("{paper}/");
+        if !SCENARIOS.iter().any(|(name, _)| name.starts_with(&folder)) {
+            let mut known: Vec<&str> =
+                SCENARIOS.iter().filter_map(|(name, _)| Some(name.split_once('/')?.0)).collect();
+            known.dedup();
+            return Err(Failure::Usage(format!(
+                "there are no scenarios of {paper:?}; there are {}",
+                known.join(", ")
+            )));
+        }
+    }
+    if papers.is_empty() && !all {
+        return Err(Failure::Usage("name a paper, such as `poseidon repro poseidon`, or --all".into()));
+    }
+    let is_meant = |name: &str| {
+        let paper = name.split_once('/').map(|(paper, _)| paper);
+        let of_paper = paper.is_some_and(|paper| all || papers.iter().any(|asked| asked == paper));
+        of_paper && (only.is_empty() || only.iter().any(|part| name.contains(part.as_str())))
+    };
+    let mut meant: Vec<_> = SCENARIOS.iter().filter(|(name, _)| is_meant(name)).collect();
+    meant.sort_by_key(|(name, _)| natural(name));
+    meant
+        .into_iter()
+        .map(|(name, text)| Study::read(&format!("{name}.toml"), text, quick).map_err(Failure::Scenario))
+        .collect()
+}
+
+/// `fig2` before `fig14b`: digits count as numbers.
+pub(crate) fn natural(name: &str) -> (String, u32, String) {
+    let digits = |c: char| c.is_ascii_digit();
+    let start = name.find(digits).unwrap_or(name.len());
+    let rest = &name[start..];
+    let end = rest.find(|c| !digits(c)).unwrap_or(rest.len());
+    (name[..start].to_owned(), rest[..end].parse().unwrap_or(0), rest[end..].to_owned())
+}

@@ -1,0 +1,106 @@
+//! The command `poseidon`: parses, wires a backend to the lab, prints. Data goes to stdout, messages to stderr.
+
+/// Prints a line of data. A reader that has seen enough and gone, such as `head`, is no failure.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+
+mod args;
+mod catalog;
+mod print;
+mod studies;
+mod watch;
+
+use args::{Cli, Command};
+use clap::{CommandFactory, Parser};
+use poseidon_lab::scenario::{Scenario, ScenarioError};
+use std::process::ExitCode;
+
+/// Why the command ends without what was asked for.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// A run or a file failed.
+    Run(String),
+    /// The command line asks for what is not there.
+    Usage(String),
+    /// A scenario is invalid.
+    Scenario(ScenarioError),
+    /// A gating claim failed.
+    Gate(usize),
+    /// Ctrl-C.
+    Interrupted,
+}
+
+impl Failure {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Run(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Scenario(_) => 3,
+            Self::Gate(_) => 4,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            match &failure {
+                Failure::Run(why) | Failure::Usage(why) => eprintln!("poseidon: {why}"),
+                Failure::Scenario(error) => eprintln!("poseidon: {error}"),
+                Failure::Gate(1) => eprintln!("poseidon: a gating claim fails"),
+                Failure::Gate(claims) => eprintln!("poseidon: {claims} gating claims fail"),
+                Failure::Interrupted => {
+                    eprintln!(
+                        "poseidon: interrupted; what was finished is kept, and `poseidon report` reads it"
+                    );
+                }
+            }
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Run { scenario, how, records } => {
+            let study = catalog::study(&scenario, how.quick)?;
+            studies::run(&[study], &how, records.format(), (0, 1), false)
+        }
+        Command::Repro { papers, all, only, list, shard, how, records } => {
+            let studies = catalog::of_papers(&papers, all, &only, how.quick)?;
+            if list {
+                print::plans(&studies, how.seeds, how.json);
+                return Ok(());
+            }
+            studies::run(&studies, &how, records.format(), shard, true)
+        }
+        Command::Report { folder, json } => studies::report(&folder, json),
+        Command::Explain { scenario, all, seed, quick } => {
+            studies::explain(&catalog::study(&scenario, quick)?, all, seed)
+        }
+        Command::Laws { name, json } => print::laws(name.as_deref(), json),
+        Command::Scenarios { name, json } => print::scenarios(name.as_deref(), json),
+        Command::Schema => {
+            let schema = schemars::schema_for!(Scenario);
+            say!(
+                "{}",
+                serde_json::to_string_pretty(&schema).map_err(|error| Failure::Run(error.to_string()))?
+            );
+            Ok(())
+        }
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "poseidon", &mut std::io::stdout());
+            Ok(())
+        }
+        Command::Man => clap_mangen::Man::new(Cli::command())
+            .render(&mut std::io::stdout())
+            .map_err(|error| Failure::Run(error.to_string())),
+    }
+}

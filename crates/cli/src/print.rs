@@ -1,0 +1,299 @@
+//! What people read, and what programs do.
+
+use crate::Failure;
+use crate::catalog::SCENARIOS;
+use poseidon_lab::draw::Marks;
+use poseidon_lab::report::{self, Shown};
+use poseidon_lab::study::{Finished, Study};
+use poseidon_laws::{AnyParams, LAWS};
+use std::collections::BTreeMap;
+
+/// Everything, for programs.
+pub(crate) fn json(shown: &[Shown], finished: &[Finished], hash: &str) -> Result<(), Failure> {
+    let runs: Vec<_> = finished
+        .iter()
+        .map(|run| serde_json::json!({ "manifest": run.manifest, "phases": run.ran.summary.phases }))
+        .collect();
+    let all = serde_json::json!({ "result_hash": hash, "studies": shown, "runs": runs });
+    say!("{}", serde_json::to_string_pretty(&all).map_err(|error| Failure::Run(error.to_string()))?);
+    Ok(())
+}
+
+/// The table of claims.
+pub(crate) fn verdicts(shown: &[Shown]) {
+    let mut rows = vec![["entry", "claim", "paper", "must be", "ours", "verdict"].map(str::to_owned)];
+    for study in shown {
+        if let Some(cut) = &study.cut {
+            rows.push([
+                study.name.clone(),
+                format!("cut: {cut}"),
+                String::new(),
+                String::new(),
+                String::new(),
+                String::new(),
+            ]);
+        }
+        for verdict in &study.verdicts {
+            let gate = if verdict.gating { " *" } else { "" };
+            rows.push([
+                study.name.clone(),
+                verdict.says.clone(),
+                verdict.paper.clone(),
+                verdict.must.clone(),
+                report::ours(verdict),
+                format!("{}{gate}", report::word(verdict.outcome)),
+            ]);
+        }
+    }
+    table(&rows, &[12, 46, 34, 20, 24, 16]);
+    say!("\n* gating: the suite fails where one of these fails");
+}
+
+/// One study: what it is, what was measured, what that says.
+pub(crate) fn study(shown: &Shown, finished: &[Finished]) {
+    say!("{}\n{}", shown.title, shown.source);
+    if let Some(cut) = &shown.cut {
+        say!("cut: {cut}");
+    }
+    if shown.interrupted > 0 {
+        say!(
+            "{} of {} runs were broken off; what they hold is valid up to then",
+            shown.interrupted,
+            shown.runs
+        );
+    }
+    for (title, charts) in &shown.figures {
+        for chart in charts {
+            if let Marks::Bars { groups, series } = &chart.marks {
+                bars(title, &chart.y.label, groups, series);
+            }
+        }
+    }
+    accounts(finished);
+    if !shown.verdicts.is_empty() {
+        say!();
+        verdicts(core::slice::from_ref(shown));
+    }
+    for file in &shown.figure_files {
+        say!("figure: {file}");
+    }
+}
+
+/// Bars as text.
+fn bars(title: &str, unit: &str, groups: &[String], series: &[poseidon_lab::draw::Bars]) {
+    const WIDTH: f64 = 40.0;
+    say!("\n{title} ({unit})");
+    let all = series.iter().flat_map(|bars| &bars.values).copied().filter(|value| value.is_finite());
+    let largest = all.fold(0.0, f64::max);
+    let name_width = series.iter().map(|bars| bars.name.chars().count()).max().unwrap_or(0);
+    for (index, group) in groups.iter().enumerate() {
+        if !group.is_empty() {
+            say!("  {group}");
+        }
+        for bars in series {
+            let Some(value) = bars.values.get(index).filter(|value| value.is_finite()) else { continue };
+            #[expect(clippy::cast_possible_truncation, reason = "at most the width of a bar")]
+            let cells = if largest > 0.0 { (value / largest * WIDTH).round() as usize } else { 0 };
+            say!("    {:<name_width$} {:<40} {}", bars.name, "█".repeat(cells), report::number(*value));
+        }
+    }
+}
+
+/// What really happened: laws bound, decisions taken, telemetry seen, drops; summed over seeds.
+fn accounts(finished: &[Finished]) {
+    let mut cells: Vec<(String, Vec<&Finished>)> = Vec::new();
+    for run in finished {
+        let name = report::cell_name(&run.ran.labels);
+        match cells.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, runs)) => runs.push(run),
+            None => cells.push((name, vec![run])),
+        }
+    }
+    let head =
+        ["cell", "seeds", "laws bound", "decisions", "with telemetry", "drops", "timeouts", "packet-hops"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for (name, runs) in cells {
+        let sum =
+            |key: &str| -> u64 { runs.iter().filter_map(|run| run.manifest.account[key].as_u64()).sum() };
+        let decisions = sum("decisions");
+        let with = sum("decisions_with_telemetry");
+        let mut bound: BTreeMap<&str, u64> = BTreeMap::new();
+        for group in &runs[0].manifest.bound {
+            *bound.entry(group.law.as_str()).or_default() += group.connections;
+        }
+        let bound: Vec<String> = bound.iter().map(|(law, flows)| format!("{law} x{flows}")).collect();
+        let share = if decisions > 0 {
+            format!("{:.0} %", 100.0 * with as f64 / decisions as f64)
+        } else {
+            String::new()
+        };
+        rows.push(vec![
+            name,
+            runs.len().to_string(),
+            bound.join(", "),
+            decisions.to_string(),
+            share,
+            sum("dropped_packets").to_string(),
+            sum("timeouts").to_string(),
+            sum("packet_hops").to_string(),
+        ]);
+    }
+    say!("\nWhat really happened");
+    plain(&rows);
+}
+
+/// A table whose columns are as wide as they need to be.
+fn plain(rows: &[Vec<String>]) {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    for row in rows {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        say!("{}", cells.join("  ").trim_end());
+    }
+}
+
+/// A table with columns of at most these widths; longer cells go on in the next line.
+fn table<const N: usize>(rows: &[[String; N]], widest: &[usize; N]) {
+    let width = |column: usize| {
+        let longest = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        longest.min(widest[column])
+    };
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    for row in rows {
+        let cells: Vec<Vec<String>> =
+            row.iter().zip(&widths).map(|(cell, width)| wrapped(cell, *width)).collect();
+        let lines = cells.iter().map(Vec::len).max().unwrap_or(0);
+        for line in 0..lines {
+            let parts: Vec<String> = cells
+                .iter()
+                .zip(&widths)
+                .map(|(cell, width)| format!("{:<width$}", cell.get(line).map_or("", String::as_str)))
+                .collect();
+            say!("{}", parts.join("  ").trim_end());
+        }
+    }
+}
+
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("there is one from the start");
+        if last.is_empty() {
+            last.push_str(word);
+        } else if last.chars().count() + 1 + word.chars().count() <= width {
+            last.push(' ');
+            last.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+/// What would be run.
+pub(crate) fn plans(studies: &[Study], seeds: Option<u32>, json: bool) {
+    if json {
+        let list: Vec<_> = studies
+            .iter()
+            .map(|study| {
+                let scenario = study.scenario();
+                serde_json::json!({
+                    "name": study.name, "title": scenario.title, "source": scenario.source,
+                    "cells": study.cells.len(), "seeds": study.seeds(seeds), "claims": scenario.claim.len(),
+                })
+            })
+            .collect();
+        say!("{}", serde_json::Value::from(list));
+        return;
+    }
+    let mut rows = vec![["entry", "cells", "seeds", "claims", "title"].map(str::to_owned).to_vec()];
+    for study in studies {
+        let scenario = study.scenario();
+        rows.push(vec![
+            study.name.clone(),
+            study.cells.len().to_string(),
+            study.seeds(seeds).to_string(),
+            scenario.claim.len().to_string(),
+            scenario.title.clone(),
+        ]);
+    }
+    plain(&rows);
+}
+
+/// The table of laws, or one of them.
+pub(crate) fn laws(name: Option<&str>, json: bool) -> Result<(), Failure> {
+    let Some(name) = name else {
+        if json {
+            let list: Vec<_> = LAWS
+                .iter()
+                .map(|law| serde_json::json!({ "name": law.name, "source": law.source, "state_bytes": law.state_bytes }))
+                .collect();
+            say!("{}", serde_json::Value::from(list));
+            return Ok(());
+        }
+        let mut rows = vec![["law", "bytes per flow", "needs", "source"].map(str::to_owned).to_vec()];
+        for law in LAWS {
+            let needs = AnyParams::of(law.name).map(|params| params.needs().to_string()).unwrap_or_default();
+            rows.push(vec![law.name.into(), law.state_bytes.to_string(), needs, law.source.into()]);
+        }
+        plain(&rows);
+        return Ok(());
+    };
+    let params = AnyParams::of(name).ok_or_else(|| {
+        let known: Vec<&str> = LAWS.iter().map(|law| law.name).collect();
+        Failure::Usage(format!("there is no law {name:?}; there are {}", known.join(", ")))
+    })?;
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    params.each(&mut |info, value| {
+        rows.push(vec![info.name.replace('_', "-"), value.to_string(), info.says.trim().to_owned()]);
+    });
+    if json {
+        let list: Vec<_> = rows
+            .iter()
+            .map(|row| serde_json::json!({ "name": row[0], "value": row[1], "says": row[2] }))
+            .collect();
+        say!("{}", serde_json::Value::from(list));
+        return Ok(());
+    }
+    if let Some(law) = LAWS.iter().find(|law| law.name == name) {
+        say!("{name}: {}\nneeds {}; {} bytes per flow\n", law.source, params.needs(), law.state_bytes);
+    }
+    rows.insert(0, ["parameter", "value", "what it is"].map(str::to_owned).to_vec());
+    plain(&rows);
+    let mut presets = Vec::new();
+    params.presets(&mut |name, says| presets.push(format!("{name}: {says}")));
+    for preset in presets {
+        say!("preset {preset}");
+    }
+    Ok(())
+}
+
+/// The built-in scenarios, or the text of one.
+pub(crate) fn scenarios(name: Option<&str>, json: bool) -> Result<(), Failure> {
+    if let Some(name) = name {
+        say!("{}", crate::catalog::study(name, false)?.text.trim_end());
+        return Ok(());
+    }
+    let studies: Vec<(&str, Study)> = SCENARIOS
+        .iter()
+        .map(|(name, text)| {
+            Ok((*name, Study::read(&format!("{name}.toml"), text, false).map_err(Failure::Scenario)?))
+        })
+        .collect::<Result<_, Failure>>()?;
+    if json {
+        let list: Vec<_> = studies
+            .iter()
+            .map(|(name, study)| serde_json::json!({ "name": name, "title": study.scenario().title, "source": study.scenario().source }))
+            .collect();
+        say!("{}", serde_json::Value::from(list));
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = studies
+        .iter()
+        .map(|(name, study)| vec![(*name).to_owned(), study.scenario().title.clone()])
+        .collect();
+    plain(&rows);
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! Running studies and saying what they showed.
+
+use crate::args::How;
+use crate::catalog::natural;
+use crate::watch::Bars;
+use crate::{Failure, print};
+use poseidon_lab::judge::Outcome;
+use poseidon_lab::report::{self, Shown};
+use poseidon_lab::resolve::resolve;
+use poseidon_lab::store::Store;
+use poseidon_lab::study::{self, Finished, Options, Study, StudyError, Watch};
+use poseidon_lab::tables::Format;
+use poseidon_sim::Simulator;
+use sha2::{Digest, Sha256};
+use std::path::Path;
+
+/// One thread per run: cells are what is shared out.
+fn backend() -> Simulator {
+    Simulator::with_threads(core::num::NonZeroU32::MIN)
+}
+
+/// What this program is: its version and the hash of its own file, so that no result of another is taken for its own.
+fn identity() -> String {
+    let own = std::env::current_exe().and_then(std::fs::read);
+    let hash = own.map_or_else(
+        |_| "unknown".to_owned(),
+        |bytes| Sha256::digest(&bytes).iter().take(6).map(|byte| format!("{byte:02x}")).collect(),
+    );
+    format!("poseidon {} ({hash})", env!("CARGO_PKG_VERSION"))
+}
+
+pub(crate) fn run(
+    studies: &[Study],
+    how: &How,
+    records: Option<Format>,
+    shard: (usize, usize),
+    is_suite: bool,
+) -> Result<(), Failure> {
+    let cores = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
+    let options =
+        Options { seeds: how.seeds, jobs: how.jobs.unwrap_or(cores), records, shard, identity: identity() };
+    let runs: usize =
+        studies.iter().map(|study| study.cells.len() * study.seeds(how.seeds) as usize).sum::<usize>()
+            / shard.1;
+    let bars = Bars::new(runs, how.quiet || how.json);
+    let store = Store::new(&how.output);
+    let finished = study::run(studies, &backend(), &store, &options, &bars).map_err(|error| match error {
+        StudyError::Scenario(error) => Failure::Scenario(error),
+        StudyError::Store(why) | StudyError::Run(why) => Failure::Run(why),
+    })?;
+    bars.finish();
+    let shown = show(studies, &finished, &store)?;
+    if is_suite || studies.len() > 1 {
+        page(&shown, &store, &options.identity)?;
+    }
+    let hash = study::result_hash(&finished);
+    if how.json {
+        print::json(&shown, &finished, &hash)?;
+    } else if is_suite {
+        print::verdicts(&shown);
+        say!("\nresult {hash}; the page about it: {}", store.root().join("report.html").display());
+    } else {
+        print::study(&shown[0], &finished);
+        say!("\nresult {hash}; kept in {}", store.study(&studies[0].name).display());
+    }
+    if bars.is_interrupted() {
+        return Err(Failure::Interrupted);
+    }
+    gate(&shown)
+}
+
+fn gate(shown: &[Shown]) -> Result<(), Failure> {
+    let failed = shown
+        .iter()
+        .flat_map(|study| &study.verdicts)
+        .filter(|verdict| verdict.gating && verdict.outcome == Outcome::Fails)
+        .count();
+    if failed > 0 { Err(Failure::Gate(failed)) } else { Ok(()) }
+}
+
+fn show(studies: &[Study], finished: &[Finished], store: &Store) -> Result<Vec<Shown>, Failure> {
+    let one = |(place, study): (usize, &Study)| {
+        let own: Vec<&Finished> = finished.iter().filter(|run| run.study == place).collect();
+        let mut shown = report::show(study, &own)?;
+        report::keep(&mut shown, store)?;
+        Ok(shown)
+    };
+    studies.iter().enumerate().map(one).collect::<Result<_, String>>().map_err(Failure::Run)
+}
+
+fn page(shown: &[Shown], store: &Store, tool: &str) -> Result<(), Failure> {
+    let page = report::page("What was reproduced", shown, tool);
+    let path = store.root().join("report.html");
+    std::fs::write(&path, page).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))
+}
+
+/// Judges and draws what a folder holds.
+pub(crate) fn report(folder: &Path, json: bool) -> Result<(), Failure> {
+    let store = Store::new(folder);
+    let said = |error: std::io::Error| Failure::Run(format!("{}: {error}", folder.display()));
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .map_err(said)?
+        .flatten()
+        .filter(|entry| entry.path().join("scenario.toml").is_file())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort_by_key(|name| natural(name));
+    if names.is_empty() {
+        return Err(Failure::Run(format!(
+            "{}: there are no results; `poseidon run` and `repro` make some",
+            folder.display()
+        )));
+    }
+    let (mut studies, mut finished) = (Vec::new(), Vec::new());
+    for name in names {
+        let text = std::fs::read_to_string(store.study(&name).join("scenario.toml")).map_err(said)?;
+        let read = |quick| Study::read(&format!("{name}.toml"), &text, quick).map_err(Failure::Scenario);
+        // What was run in full counts; only where nothing was, what was run quickly.
+        let mut chosen = read(false)?;
+        let mut runs = store.load(studies.len(), &chosen).map_err(Failure::Run)?;
+        if runs.is_empty() {
+            chosen = read(true)?;
+            runs = store.load(studies.len(), &chosen).map_err(Failure::Run)?;
+        }
+        finished.extend(runs);
+        studies.push(chosen);
+    }
+    let shown = show(&studies, &finished, &store)?;
+    let tool = finished.first().map_or("", |run| run.manifest.tool.as_str()).to_owned();
+    page(&shown, &store, &tool)?;
+    let hash = study::result_hash(&finished);
+    if json {
+        print::json(&shown, &finished, &hash)?;
+    } else {
+        print::verdicts(&shown);
+        say!("\nresult {hash}; the page about it: {}", store.root().join("report.html").display());
+    }
+    gate(&shown)
+}
+
+pub(crate) fn explain(study: &Study, all: bool, seed: u64) -> Result<(), Failure> {
+    let shown = if all { study.cells.len() } else { 1 };
+    for cell in &study.cells[..shown] {
+        if cell.scenario.analytic.is_some() {
+            say!("{} is a closed form: nothing runs", study.name);
+            continue;
+        }
+        let resolved = resolve(&cell.scenario, seed, &backend()).map_err(|what| {
+            Failure::Scenario(poseidon_lab::scenario::ScenarioError {
+                file: format!("{}.toml", study.name),
+                line: None,
+                what,
+            })
+        })?;
+        say!("{:<22} {}", "cell", report::cell_name(&cell.labels));
+        say!("{:<22} {}", "plan", study::hash(&resolved, &identity()));
+        say!("{}", poseidon_lab::explain::plan(&resolved));
+    }
+    if !all && study.cells.len() > 1 {
+        eprintln!("the first of {} cells; --all prints every one", study.cells.len());
+    }
+    Ok(())
+}

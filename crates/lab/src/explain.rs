@@ -1,0 +1,111 @@
+//! A plan in words: the effective configuration, with no default left.
+
+use crate::resolve::Resolved;
+use core::fmt::Write as _;
+use poseidon_plan::switch::{Direction, Pause};
+use poseidon_plan::transport::{Acks, Recovery};
+
+/// The effective configuration of a run, for people.
+pub fn plan(resolved: &Resolved) -> String {
+    let plan = &resolved.plan;
+    let mut text = String::new();
+    let mut say = |name: &str, value: String| {
+        writeln!(text, "{name:<22} {value}").expect("a text takes everything");
+    };
+    say("seed", plan.seed.to_string());
+    say("stop", plan.stop.to_string());
+    say("hosts, switches", format!("{}, {}", plan.topology.hosts(), plan.topology.switches()));
+    let mut links = plan.topology.links();
+    links.dedup();
+    for link in links.iter().take(8) {
+        say("link", format!("{}, {}", link.rate, link.delay));
+    }
+    let switch = &plan.switch;
+    say("switch pipeline", switch.pipeline.to_string());
+    say("priorities", switch.priorities.to_string());
+    let mut buffer = switch.buffer.name().to_owned();
+    switch.buffer.each(&mut |info, value| write!(buffer, ", {} {value}", info.name).expect("text"));
+    say("buffer", buffer);
+    say(
+        "flow control",
+        match switch.pause {
+            Pause::Off => "off".into(),
+            Pause::Pfc { memory, alpha, resume } => {
+                format!("PFC, memory {memory}, alpha {alpha}, resume {resume}")
+            }
+        },
+    );
+    let mut mark = switch.mark.name().to_owned();
+    switch.mark.each(&mut |info, value| write!(mark, ", {} {value}", info.name).expect("text"));
+    say("marks", mark);
+    say(
+        "marks go",
+        match switch.marks_go {
+            Direction::Forward => "forward".into(),
+            Direction::ReversePerFlow { counters } => format!("reverse, per flow in {counters} counters"),
+            Direction::ReversePerPort => "reverse, per port".into(),
+        },
+    );
+    say("telemetry", format!("{:?}", switch.stamp));
+    say(
+        "switches without it",
+        match plan.silent_switches.len() {
+            0 => "none".into(),
+            some => format!("{some} of {}", plan.topology.switches()),
+        },
+    );
+    let transport = &plan.transport;
+    say("payload, header, ACK", format!("{}, {}, {}", transport.mtu, transport.header, transport.ack));
+    say("on the wire", format!("data {}, ACK {}", plan.data_size(), plan.ack_size()));
+    say("eligibility", format!("{:?}", transport.eligibility));
+    say("timeouts", format!("at least {}, first {}", transport.min_rto, transport.first_rto));
+    say(
+        "recovery",
+        match transport.recovery {
+            Recovery::Selective { reordering } => format!("selective, after {reordering} later packets"),
+            Recovery::GoBackN => "go back n".into(),
+        },
+    );
+    say(
+        "ACKs",
+        match transport.acks {
+            Acks::EveryPacket => "every packet".into(),
+            Acks::Coalesced { packets, delay } => format!("every {packets} packets or {delay}"),
+        },
+    );
+    say("echo of marks", format!("{:?}", transport.echo));
+    say("ACK priority", transport.ack_priority.map_or_else(|| "that of the data".into(), |p| p.to_string()));
+    say("paths", format!("{:?}", transport.spread));
+    say("PLB", transport.plb.map_or_else(|| "off".into(), |plb| format!("{plb:?}")));
+    for law in &plan.laws {
+        let mut values = law.law().to_owned();
+        law.each(&mut |info, value| write!(values, ", {} {value}", info.name).expect("text"));
+        say("law", values);
+    }
+    for group in &resolved.groups {
+        let messages = group.messages.messages.len();
+        let connections = group.connections.len();
+        let mut told = format!("{connections} connections, {messages} messages, law {}", group.law);
+        if let Some(connection) = plan.connections.get(group.connections.start as usize) {
+            let rtt = plan.base_rtt(connection.from, connection.to);
+            write!(
+                told,
+                "; the first from host {} to {}, unloaded RTT {rtt}",
+                connection.from, connection.to
+            )
+            .expect("a text takes everything");
+        }
+        say(&format!("traffic {}", group.name), told);
+    }
+    for queue in &resolved.queues {
+        let (switch, port) = queue.port;
+        say(&format!("queue {}", queue.name), format!("switch {switch} port {port}, {}", queue.link.rate));
+    }
+    for window in &resolved.phases {
+        say(
+            &format!("phase {}", window.name),
+            format!("{} to {}, measured from {}", window.begins, window.ends, window.settled),
+        );
+    }
+    text
+}

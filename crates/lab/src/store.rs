@@ -1,0 +1,224 @@
+//! Result folders: one per study, one inside it per run, named by the hash of its plan.
+//!
+//! ```text
+//! results/fig14b/scenario.toml            what was asked
+//! results/fig14b/runs/3f0a…/summary.json  what it came down to
+//! results/fig14b/runs/3f0a…/manifest.json what really happened
+//! results/fig14b/runs/3f0a…/plan.txt      the effective configuration
+//! results/fig14b/runs/3f0a…/*.parquet     the rows, where they were asked for
+//! ```
+//!
+//! A manifest is written last, so a folder that has one is whole.
+
+use crate::judge::Ran;
+use crate::resolve::Resolved;
+use crate::scenario::Label;
+use crate::study::{Finished, Options, RunName, Study, account};
+use crate::summary::Summary;
+use crate::tables::FileInfo;
+use core::time::Duration;
+use poseidon_plan::Report;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What really happened in a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The program.
+    pub tool: String,
+    /// The scenario.
+    pub scenario: String,
+    /// The hash of its text.
+    pub scenario_hash: String,
+    /// Whether it was cut.
+    pub quick: bool,
+    /// The cell.
+    pub cell: Vec<Label>,
+    /// The seed.
+    pub seed: u64,
+    /// The hash of the plan, of what is measured and of the program.
+    pub plan_hash: String,
+    /// Shared by two runs exactly when every packet reached every host at the same time in the same order.
+    pub result_hash: String,
+    /// Whether it was broken off; what it holds is valid up to then.
+    pub interrupted: bool,
+    /// How long it took.
+    pub wall_s: f64,
+    /// Which law ran on which traffic.
+    pub bound: Vec<Bound>,
+    /// What laws could be told: what switches wrote and hosts measured.
+    pub account: serde_json::Value,
+    /// Files with rows.
+    pub files: Vec<(String, u64)>,
+}
+
+/// A traffic and its law.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bound {
+    /// The traffic.
+    pub traffic: String,
+    /// The law, by its name in the scenario.
+    pub law: String,
+    /// How many connections.
+    pub connections: u64,
+    /// How many messages.
+    pub messages: u64,
+}
+
+impl Manifest {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is another fact about the run, and there is one caller"
+    )]
+    pub(crate) fn of_run(
+        study: &Study,
+        name: &RunName,
+        hash: &str,
+        resolved: &Resolved,
+        report: &Report,
+        wall: Duration,
+        files: Vec<FileInfo>,
+        options: &Options,
+    ) -> Self {
+        let bound = |group: &crate::resolve::GroupOf| Bound {
+            traffic: group.name.clone(),
+            law: group.law.clone(),
+            connections: group.connections.len() as u64,
+            messages: group.messages.messages.len() as u64,
+        };
+        Self {
+            plan_hash: hash.to_owned(),
+            result_hash: format!("{:016x}", report.result_hash),
+            interrupted: report.broken_off,
+            wall_s: wall.as_secs_f64(),
+            bound: resolved.groups.iter().map(bound).collect(),
+            account: account(report),
+            files: files.into_iter().map(|file| (file.name, file.rows)).collect(),
+            ..Self::of_closed_form(study, name, options)
+        }
+    }
+
+    pub(crate) fn of_closed_form(study: &Study, name: &RunName, options: &Options) -> Self {
+        Self {
+            tool: options.identity.clone(),
+            scenario: study.name.clone(),
+            scenario_hash: text_hash(&study.text),
+            quick: study.is_quick,
+            cell: name.labels.clone(),
+            seed: name.seed,
+            plan_hash: text_hash(&format!("{}{:?}{}", study.text, name.labels, options.identity)),
+            result_hash: String::new(),
+            interrupted: false,
+            wall_s: 0.0,
+            bound: Vec::new(),
+            account: serde_json::Value::Null,
+            files: Vec::new(),
+        }
+    }
+}
+
+/// Where results are kept.
+#[derive(Clone, Debug)]
+pub struct Store {
+    root: PathBuf,
+}
+
+impl Store {
+    /// In this folder.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder of a study.
+    pub fn study(&self, study: &str) -> PathBuf {
+        self.root.join(study)
+    }
+
+    /// The folder of a run.
+    pub fn folder(&self, study: &str, hash: &str) -> PathBuf {
+        self.study(study).join("runs").join(hash)
+    }
+
+    /// Makes room for a study.
+    pub fn begin(&self, study: &Study) -> Result<(), String> {
+        let folder = self.study(&study.name);
+        write(&folder, "scenario.toml", study.text.as_bytes())
+    }
+
+    /// A result from before that is whole; with its rows, where those are wanted.
+    pub fn find(&self, study: &str, hash: &str, with_rows: bool) -> Option<(Summary, Manifest)> {
+        let (summary, manifest) = read(&self.folder(study, hash))?;
+        let has_rows = !with_rows || !manifest.files.is_empty();
+        (!manifest.interrupted && has_rows).then_some((summary, manifest))
+    }
+
+    /// Keeps a result.
+    pub fn keep(&self, study: &str, summary: &Summary, manifest: &Manifest) -> Result<(), String> {
+        let folder = self.folder(study, &manifest.plan_hash);
+        write(&folder, "summary.json", &json(summary)?)?;
+        write(&folder, "manifest.json", &json(manifest)?)
+    }
+
+    /// Keeps the effective configuration of a run.
+    pub fn explain(&self, study: &str, hash: &str, text: &str) -> Result<(), String> {
+        write(&self.folder(study, hash), "plan.txt", text.as_bytes())
+    }
+
+    /// Every result of a study that is here and belongs to its text, in order of cells and seeds.
+    pub fn load(&self, place: usize, study: &Study) -> Result<Vec<Finished>, String> {
+        let folder = self.study(&study.name).join("runs");
+        let wanted = text_hash(&study.text);
+        let mut found = Vec::new();
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(format!("{}: {error}", folder.display())),
+        };
+        for entry in entries.flatten() {
+            let Some((summary, manifest)) = read(&entry.path()) else { continue };
+            let cell = study.cells.iter().position(|cell| cell.labels == manifest.cell);
+            if let Some(cell) =
+                cell.filter(|_| manifest.scenario_hash == wanted && manifest.quick == study.is_quick)
+            {
+                let ran = Ran { labels: manifest.cell.clone(), seed: manifest.seed, summary };
+                found.push((cell, manifest.seed, Finished { study: place, ran, manifest }));
+            }
+        }
+        found.sort_by(|a, b| (a.0, a.1, &a.2.manifest.tool).cmp(&(b.0, b.1, &b.2.manifest.tool)));
+        // Results of several programs: one of each.
+        found.dedup_by_key(|(cell, seed, _)| (*cell, *seed));
+        Ok(found.into_iter().map(|(.., finished)| finished).collect())
+    }
+}
+
+fn read(folder: &Path) -> Option<(Summary, Manifest)> {
+    let manifest = fs::read(folder.join("manifest.json")).ok()?;
+    let summary = fs::read(folder.join("summary.json")).ok()?;
+    Some((serde_json::from_slice(&summary).ok()?, serde_json::from_slice(&manifest).ok()?))
+}
+
+fn json<T: Serialize>(value: &T) -> Result<Vec<u8>, String> {
+    serde_json::to_vec_pretty(value).map_err(|error| format!("a result cannot be written as JSON: {error}"))
+}
+
+/// Writes a file and the folders that it is in; beside it first, so that no half of it is ever found.
+pub(crate) fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), String> {
+    let said = |error: std::io::Error| format!("{}: {error}", folder.join(name).display());
+    fs::create_dir_all(folder).map_err(said)?;
+    let beside = folder.join(format!(".{name}.part"));
+    fs::write(&beside, bytes).map_err(said)?;
+    fs::rename(&beside, folder.join(name)).map_err(said)
+}
+
+/// Sixteen digits of the hash of a text.
+pub fn text_hash(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}

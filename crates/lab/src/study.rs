@@ -1,0 +1,392 @@
+//! Studies: scenarios with all their cells and seeds, run side by side, each run kept under the hash of its plan.
+
+use crate::analytic;
+use crate::judge::Ran;
+use crate::reduce::Reducer;
+use crate::resolve::{Resolved, resolve};
+use crate::scenario::{Cell, Label, Scenario, ScenarioError, cells};
+use crate::store::{Manifest, Store};
+use crate::summary::Summary;
+use crate::tables::{Format, Tables};
+use core::fmt::Write as _;
+use core::ops::ControlFlow;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use poseidon_plan::records::{
+    DecisionRow, DropRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
+};
+use poseidon_plan::{Backend, Report};
+use poseidon_types::Picos;
+use sha2::{Digest, Sha256};
+use std::sync::Mutex;
+
+/// A scenario and its cells.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// What it is called: its file without folders and ending.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// Its cells, in the order of the file.
+    pub cells: Vec<Cell>,
+    /// Whether it is cut.
+    pub is_quick: bool,
+}
+
+impl Study {
+    /// Reads a scenario.
+    pub fn read(file: &str, text: &str, quick: bool) -> Result<Self, ScenarioError> {
+        let cells = cells(file, text, quick)?;
+        let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+        let name = name.strip_suffix(".toml").unwrap_or(name).to_owned();
+        Ok(Self { name, text: text.to_owned(), cells, is_quick: quick })
+    }
+
+    /// The scenario without its sweeps: titles, claims, figures.
+    pub fn scenario(&self) -> &Scenario {
+        &self.cells[0].scenario
+    }
+
+    /// How many seeds each cell is run with.
+    pub fn seeds(&self, asked: Option<u32>) -> u32 {
+        match self.scenario().analytic {
+            Some(_) => 1,
+            None => asked.unwrap_or_else(|| self.scenario().seeds).max(1),
+        }
+    }
+
+    /// What a quick run leaves out, in words; `None` where nothing is.
+    pub fn cut(&self) -> Option<String> {
+        let whole = cells(&self.name, &self.text, false).ok()?;
+        let scenario = self.scenario();
+        let mut words = Vec::new();
+        if let Some(why) = scenario.quick.skip.as_ref().filter(|_| self.is_quick) {
+            return Some(format!("not run: {why}"));
+        }
+        let before = &whole[0].scenario;
+        if scenario.seeds != before.seeds {
+            words.push(format!("{} of {} seeds", scenario.seeds, before.seeds));
+        }
+        if scenario.stop != before.stop {
+            words.push(format!("{} of {}", scenario.stop.0, before.stop.0));
+        }
+        if self.cells.len() != whole.len() {
+            words.push(format!("{} of {} cells", self.cells.len(), whole.len()));
+        }
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+
+    /// Works out every cell with its first seed, so that whatever is wrong is said before anything runs.
+    pub fn check(&self, backend: &dyn Backend) -> Result<(), ScenarioError> {
+        for cell in &self.cells {
+            if cell.scenario.analytic.is_none() {
+                resolve(&cell.scenario, 1, backend).map_err(|what| self.refusal(cell, what))?;
+            }
+            for claim in &cell.scenario.claim {
+                crate::judge::judge(claim, &[]).map_err(|what| self.refusal(cell, what))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn refusal(&self, cell: &Cell, what: String) -> ScenarioError {
+        let cell = crate::judge::named(&cell.labels);
+        let place = if self.cells.len() > 1 { format!("{what} (in the cell {cell})") } else { what.clone() };
+        // Where a quoted word of the message stands in the file, that line is the one to look at.
+        let quoted = what.split('"').skip(1).step_by(2);
+        let line = quoted
+            .filter(|word| !word.is_empty())
+            .find_map(|word| self.text.lines().position(|line| line.contains(word)))
+            .map(|index| index + 1);
+        ScenarioError { file: format!("{}.toml", self.name), line, what: place }
+    }
+}
+
+/// How studies are run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Seeds, where it is not the scenario that says.
+    pub seeds: Option<u32>,
+    /// Runs at a time.
+    pub jobs: usize,
+    /// Whether rows are kept, and how.
+    pub records: Option<Format>,
+    /// Which part of all runs, of how many: for a scheduler that runs the parts.
+    pub shard: (usize, usize),
+    /// What the program is: results of another are not taken for its own.
+    pub identity: String,
+}
+
+/// Told how runs go; from several threads.
+pub trait Watch: Sync {
+    /// A run begins.
+    fn begins(&self, run: &RunName);
+    /// How far it is.
+    fn progress(&self, run: &RunName, at: Progress, stop: Picos);
+    /// It has ended, or its result was there already.
+    fn ended(&self, run: &RunName, manifest: &Manifest, was_there: bool);
+    /// Whether to go on.
+    fn is_interrupted(&self) -> bool;
+}
+
+/// Which run.
+#[derive(Clone, Debug)]
+pub struct RunName {
+    /// The study.
+    pub study: String,
+    /// The cell.
+    pub labels: Vec<Label>,
+    /// The seed.
+    pub seed: u64,
+    /// Its number among all, from zero, and how many there are.
+    pub number: usize,
+    /// See `number`.
+    pub of: usize,
+}
+
+/// A run and its result.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// The study, as a place in the list that was given.
+    pub study: usize,
+    /// What it came down to.
+    pub ran: Ran,
+    /// What really happened.
+    pub manifest: Manifest,
+}
+
+/// Why studies stop.
+#[derive(Clone, Debug)]
+pub enum StudyError {
+    /// A scenario cannot be run.
+    Scenario(ScenarioError),
+    /// A result cannot be written or read.
+    Store(String),
+    /// A run failed.
+    Run(String),
+}
+
+impl core::fmt::Display for StudyError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Scenario(error) => error.fmt(f),
+            Self::Store(why) | Self::Run(why) => f.write_str(why),
+        }
+    }
+}
+
+impl core::error::Error for StudyError {}
+
+/// Runs studies: every cell with every seed that has no result yet. Results come in the order of the files, whatever the number of jobs.
+pub fn run(
+    studies: &[Study],
+    backend: &(dyn Backend + Sync),
+    store: &Store,
+    options: &Options,
+    watch: &dyn Watch,
+) -> Result<Vec<Finished>, StudyError> {
+    for study in studies {
+        study.check(backend).map_err(StudyError::Scenario)?;
+        store.begin(study).map_err(StudyError::Store)?;
+    }
+    let mut tasks = Vec::new();
+    for (index, study) in studies.iter().enumerate() {
+        if study.is_quick && study.scenario().quick.skip.is_some() {
+            continue;
+        }
+        for cell in &study.cells {
+            for seed in 1..=u64::from(study.seeds(options.seeds)) {
+                tasks.push((index, cell, seed));
+            }
+        }
+    }
+    let (shard, shards) = options.shard;
+    let of = tasks.len();
+    let tasks: Vec<_> =
+        tasks.into_iter().enumerate().filter(|(number, _)| number % shards == shard).collect();
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let done: Mutex<Vec<(usize, Result<Finished, StudyError>)>> = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some((number, (study, cell, seed))) = tasks.get(at) else { break };
+            if watch.is_interrupted() || failed.load(Ordering::Relaxed) {
+                break;
+            }
+            let name = RunName {
+                study: studies[*study].name.clone(),
+                labels: cell.labels.clone(),
+                seed: *seed,
+                number: *number,
+                of,
+            };
+            let result = one(&studies[*study], cell, &name, backend, store, options, watch);
+            let result = result.map(|(summary, manifest)| Finished {
+                study: *study,
+                ran: Ran { labels: cell.labels.clone(), seed: *seed, summary },
+                manifest,
+            });
+            failed.fetch_or(result.is_err(), Ordering::Relaxed);
+            done.lock().expect("no run panics while it holds this").push((*number, result));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..options.jobs.max(1) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut done = done.into_inner().expect("all runs have ended");
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// One run, or its result from before.
+fn one(
+    study: &Study,
+    cell: &Cell,
+    name: &RunName,
+    backend: &dyn Backend,
+    store: &Store,
+    options: &Options,
+    watch: &dyn Watch,
+) -> Result<(Summary, Manifest), StudyError> {
+    if let Some(which) = cell.scenario.analytic {
+        let manifest = Manifest::of_closed_form(study, name, options);
+        let summary = analytic::work_out(which);
+        watch.ended(name, &manifest, false);
+        store.keep(&study.name, &summary, &manifest).map_err(StudyError::Store)?;
+        return Ok((summary, manifest));
+    }
+    let resolved = resolve(&cell.scenario, name.seed, backend)
+        .map_err(|what| StudyError::Scenario(study.refusal(cell, what)))?;
+    let hash = hash(&resolved, &options.identity);
+    if let Some((summary, manifest)) = store.find(&study.name, &hash, options.records.is_some()) {
+        watch.ended(name, &manifest, true);
+        return Ok((summary, manifest));
+    }
+    watch.begins(name);
+    #[expect(clippy::disallowed_methods, reason = "how long a run takes is no part of its result")]
+    let began = std::time::Instant::now();
+    let folder = store.folder(&study.name, &hash);
+    let groups: Vec<_> = resolved.groups.iter().map(|group| group.messages.clone()).collect();
+    let tables = match options.records {
+        Some(format) => {
+            std::fs::create_dir_all(&folder)
+                .map_err(|error| StudyError::Store(format!("{}: {error}", folder.display())))?;
+            Some(Tables::new(&folder, format, &resolved.plan, &groups))
+        }
+        None => None,
+    };
+    // The first seed's series are drawn.
+    let reducer = Reducer::new(&resolved, name.seed == 1);
+    let mut all = All { reducer, tables, watch, name, stop: resolved.plan.stop };
+    let report = backend
+        .run(&resolved.plan, &mut all)
+        .map_err(|error| StudyError::Scenario(study.refusal(cell, error.to_string())))?;
+    let All { reducer, tables, .. } = all;
+    let files = match tables {
+        Some(tables) => tables.finish().map_err(|error| StudyError::Store(error.to_string()))?,
+        None => Vec::new(),
+    };
+    let summary = reducer.summary(&report);
+    let manifest = Manifest::of_run(study, name, &hash, &resolved, &report, began.elapsed(), files, options);
+    store.keep(&study.name, &summary, &manifest).map_err(StudyError::Store)?;
+    store.explain(&study.name, &hash, &crate::explain::plan(&resolved)).map_err(StudyError::Store)?;
+    watch.ended(name, &manifest, false);
+    Ok((summary, manifest))
+}
+
+/// The name of a run: its plan, what is measured in it, and the program that runs it.
+pub fn hash(resolved: &Resolved, identity: &str) -> String {
+    struct Hashing(Sha256);
+    impl core::fmt::Write for Hashing {
+        fn write_str(&mut self, text: &str) -> core::fmt::Result {
+            self.0.update(text.as_bytes());
+            Ok(())
+        }
+    }
+    let mut hashing = Hashing(Sha256::new());
+    write!(hashing, "{identity}\n{resolved:?}").expect("hashing does not fail");
+    let digest = hashing.0.finalize();
+    digest.iter().take(8).fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a text takes everything");
+        text
+    })
+}
+
+/// All that rows of a run go to.
+struct All<'a> {
+    reducer: Reducer<'a>,
+    tables: Option<Tables<'a>>,
+    watch: &'a dyn Watch,
+    name: &'a RunName,
+    stop: Picos,
+}
+
+macro_rules! to_all {
+    ($($row:ident: $type:ty,)*) => {$(
+        fn $row(&mut self, row: $type) {
+            self.reducer.$row(row);
+            if let Some(tables) = &mut self.tables {
+                tables.$row(row);
+            }
+        }
+    )*};
+}
+
+impl Sink for All<'_> {
+    to_all! {
+        message: MessageRow,
+        received: ReceivedRow,
+        drop: DropRow,
+        queue: QueueRow,
+        sender: SenderRow,
+        receiver: ReceiverRow,
+        decision: DecisionRow,
+    }
+
+    fn progress(&mut self, at: Progress) -> ControlFlow<()> {
+        self.watch.progress(self.name, at, self.stop);
+        if self.watch.is_interrupted() {
+            return ControlFlow::Break(());
+        }
+        self.tables.as_mut().map_or(ControlFlow::Continue(()), |tables| tables.progress(at))
+    }
+}
+
+/// A number that two studies share exactly when every run of them ended with the same result.
+pub fn result_hash(finished: &[Finished]) -> String {
+    let mut hashing = Sha256::new();
+    for run in finished {
+        hashing.update(run.manifest.plan_hash.as_bytes());
+        hashing.update(run.manifest.result_hash.as_bytes());
+        let summary = serde_json::to_string(&run.ran.summary).unwrap_or_default();
+        hashing.update(summary.as_bytes());
+    }
+    let digest = hashing.finalize();
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What a report says of a run, for the manifest.
+pub(crate) fn account(report: &Report) -> serde_json::Value {
+    serde_json::json!({
+        "ended_ps": report.ended.get(),
+        "broken_off": report.broken_off,
+        "packet_hops": report.packet_hops,
+        "sent_packets": report.sent,
+        "delivered_packets": report.delivered,
+        "replies": report.replies,
+        "dropped_packets": report.dropped,
+        "in_flight_packets": report.in_flight,
+        "retransmitted_packets": report.retransmitted,
+        "timeouts": report.timeouts,
+        "marks": report.marks,
+        "pauses": report.pauses,
+        "repaths": report.repaths,
+        "decisions": report.decisions,
+        "decisions_with_telemetry": report.decisions_with_telemetry,
+        "sent_bytes": report.sent_bytes.get(),
+        "delivered_bytes": report.delivered_bytes.get(),
+    })
+}

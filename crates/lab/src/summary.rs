@@ -1,0 +1,120 @@
+//! What a run comes down to: numbers by name and phase, series, distributions.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a run comes down to. Names carry their unit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Phase by phase; a run without phases has one, `all`.
+    pub phases: Vec<PhaseSummary>,
+    /// What was written down over time: microseconds and values. Of the first seed only.
+    #[serde(default)]
+    pub series: BTreeMap<String, Vec<(f64, f64)>>,
+    /// Distributions: values and the share of samples that do not exceed them.
+    #[serde(default)]
+    pub distributions: BTreeMap<String, Vec<(f64, f64)>>,
+    /// Start and finish of each message, microseconds. Of the first seed only.
+    #[serde(default)]
+    pub finishes: BTreeMap<String, Vec<(f64, f64)>>,
+}
+
+/// The numbers of one phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseSummary {
+    /// Its name.
+    pub name: String,
+    /// Numbers by name. One that could not be measured, or that too few samples carry, is not there.
+    pub values: BTreeMap<String, f64>,
+}
+
+/// A metric that summaries have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetricInfo {
+    /// What follows the name of a traffic or a queue, or `run`.
+    pub name: &'static str,
+    /// Whose it is.
+    pub of: &'static str,
+    /// What it says.
+    pub says: &'static str,
+}
+
+/// Every metric, for the reference and for advice about names.
+pub const METRICS: &[MetricInfo] = &[
+    metric("flows", "long flows", "how many run while the phase is measured"),
+    metric("rate_gbps", "long flows", "payload that arrives, the mean flow"),
+    metric("rate_min_gbps", "long flows", "the slowest flow"),
+    metric("rate_max_gbps", "long flows", "the fastest flow"),
+    metric("total_gbps", "long flows", "all flows together"),
+    metric("fair_share_gbps", "long flows", "max-min fair share in payload, the mean flow"),
+    metric("share", "long flows", "rate over fair share, the mean flow"),
+    metric("share_min", "long flows", "rate over fair share, the worst flow"),
+    metric(
+        "fairness_gap",
+        "long flows",
+        "largest distance of any flow's rate from its fair share, as a part of it",
+    ),
+    metric("jain", "long flows", "Jain's index of the rates"),
+    metric("rate_sd_gbps", "long flows", "standard deviation of rates over flows and bins"),
+    metric("rate_sd_share", "long flows", "the same as a part of the mean fair share"),
+    metric(
+        "wobble_gbps",
+        "long flows",
+        "standard deviation of a flow's rate over bins around its own mean, the mean flow",
+    ),
+    metric(
+        "t90_us",
+        "long flows that begin in the phase",
+        "from the start to 90 % of the fair share, averaged over a bin; the slowest flow",
+    ),
+    metric(
+        "t90_reached",
+        "long flows that begin in the phase",
+        "the part of them that got there; the others count with the time they had",
+    ),
+    metric("cuts_to_t90", "long flows with decisions", "window cuts until then, the mean flow"),
+    metric(
+        "converged_us",
+        "long flows",
+        "from the beginning of the phase until Jain's index of every later bin is at least 0.95",
+    ),
+    metric("window_packets", "long flows", "what the law allows in flight, mean"),
+    metric("srtt_us", "long flows", "smoothed round-trip time, mean"),
+    metric("rtt_mean_us", "traffic with decisions", "round-trip time of ACKs"),
+    metric("rtt_p50_us", "traffic with decisions", "its median"),
+    metric("rtt_p99_us", "traffic with decisions", "its 99th percentile"),
+    metric("rtt_p999_us", "traffic with decisions", "its 99.9th percentile"),
+    metric("queueing_us", "traffic with decisions", "mean round-trip time less the unloaded one"),
+    metric("signal_us", "traffic with decisions", "mean of the largest hop delay that the law was told"),
+    metric("target_us", "traffic with decisions under Poseidon", "T of Eq. 3 at the mean rate"),
+    metric("cuts", "traffic with decisions", "window cuts, the mean flow"),
+    metric("messages", "messages", "how many finished and count"),
+    metric("unfinished", "messages", "how many had begun and not finished when the run ended"),
+    metric("latency_mean_us", "messages", "from handing over to the last byte acknowledged"),
+    metric("latency_p50_us", "messages", "its median"),
+    metric("latency_p99_us", "messages", "its 99th percentile"),
+    metric("latency_p999_us", "messages", "its 99.9th percentile"),
+    metric("arrival_p50_us", "messages", "from handing over to the last byte at the receiver, median"),
+    metric("arrival_p999_us", "messages", "its 99.9th percentile"),
+    metric("slowdown_p50", "messages", "latency over that of an empty network, median"),
+    metric("slowdown_p99", "messages", "its 99th percentile"),
+    metric("slowdown_p999", "messages", "its 99.9th percentile"),
+    metric("delay_mean_us", "queues", "how long packets wait, mean over samples"),
+    metric("delay_p99_us", "queues", "its 99th percentile"),
+    metric("waiting_mean_bytes", "queues", "bytes waiting, mean over samples"),
+    metric("waiting_max_bytes", "queues", "bytes waiting, largest sample"),
+    metric("utilisation", "queues", "bytes sent over what the link could have sent"),
+    metric("drops", "run", "packets dropped, whole run"),
+    metric("retransmitted", "run", "data packets sent again, whole run"),
+    metric("timeouts", "run", "timers that fired after silence, whole run"),
+    metric("marks", "run", "congestion marks, whole run"),
+    metric("repaths", "run", "changes of path, whole run"),
+    metric("pauses", "run", "times that a node was told to stop, whole run"),
+    metric("decisions", "run", "ACKs that laws saw, whole run"),
+    metric("telemetry_share", "run", "of those, with telemetry from a hop"),
+    metric("packet_hops", "run", "packets that crossed a link, whole run"),
+];
+
+const fn metric(name: &'static str, of: &'static str, says: &'static str) -> MetricInfo {
+    MetricInfo { name, of, says }
+}
