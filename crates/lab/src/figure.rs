@@ -3,7 +3,7 @@
 use crate::draw::{Axis, Bars, Chart, Line, Marks, Scale};
 use crate::expression::Expression;
 use crate::judge::{Ran, values};
-use crate::scenario::{FigureKind, FigureSpec, Label, Scalar};
+use crate::scenario::{FigureKind, FigureSpec, Label, Scalars};
 use crate::stats::Estimate;
 use std::collections::BTreeMap;
 
@@ -29,10 +29,10 @@ fn scale(log: bool) -> Scale {
     if log { Scale::Log } else { Scale::Linear }
 }
 
-fn is_meant(labels: &[Label], cells: &BTreeMap<String, Scalar>) -> bool {
+fn is_meant(labels: &[Label], cells: &BTreeMap<String, Scalars>) -> bool {
     cells.iter().all(|(sweep, value)| {
         let mut of_sweep = labels.iter().filter(|label| label.sweep == *sweep).peekable();
-        of_sweep.peek().is_none() || of_sweep.any(|label| label.value == value.0)
+        of_sweep.peek().is_none() || of_sweep.any(|label| value.0.contains(&label.value))
     })
 }
 

@@ -182,7 +182,7 @@ fn points(claim: &ClaimSpec, runs: &[Ran]) -> Result<Vec<Point>, String> {
         claim
             .cells
             .iter()
-            .all(|(sweep, value)| labels.iter().any(|l| l.sweep == *sweep && l.value == value.0))
+            .all(|(sweep, value)| labels.iter().any(|l| l.sweep == *sweep && value.0.contains(&l.value)))
     };
     for sweep in claim.cells.keys().chain(claim.against.iter().flat_map(BTreeMap::keys)) {
         if !here.is_empty() && !here.keys().any(|labels| labels.iter().any(|label| label.sweep == *sweep)) {

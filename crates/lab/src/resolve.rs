@@ -10,8 +10,8 @@ use poseidon_laws::AnyParams;
 use poseidon_laws::params::ParamError;
 use poseidon_laws::parts::plb::PlbParams;
 use poseidon_plan::patterns::{
-    Class, Destinations, Group, Incast, LongFlows, Pattern, Permutation, Phase, Phases, PoissonFlows, Racks,
-    RotatingIncast, SizeDistribution, Stagger, Traffic, UniformRandom,
+    Carried, Class, Destinations, Group, Incast, LongFlows, Pattern, Permutation, Phase, Phases,
+    PoissonFlows, Racks, RotatingIncast, SizeDistribution, Stagger, Traffic, UniformRandom,
 };
 use poseidon_plan::switch::{
     AnyBuffer, AnyMark, DelayCarrier, Direction, Pause, RecordCarrier, Stamp, Switch,
@@ -476,8 +476,21 @@ fn of_kind(
         }
         TrafficKind::UniformRandom => {
             let rate = spec.rate.ok_or_else(|| needs("rate"))?.0;
-            UniformRandom { from: from()?, to: hosts("to", &spec.to)?, size: size()?, rate, start, until }
-                .traffic(class)
+            let over = match (spec.fresh, spec.partners) {
+                (true, _) => Carried::ByItself,
+                (false, Some(partners)) => Carried::ByFewPairs(partners),
+                (false, None) => Carried::ByPair,
+            };
+            UniformRandom {
+                from: from()?,
+                to: hosts("to", &spec.to)?,
+                size: size()?,
+                rate,
+                over,
+                start,
+                until,
+            }
+            .traffic(class)
         }
         TrafficKind::PoissonFlows => {
             let name = spec.sizes.as_ref().ok_or_else(|| needs("sizes"))?;

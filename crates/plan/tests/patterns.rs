@@ -2,7 +2,7 @@
 
 use poseidon_laws::AnyParams;
 use poseidon_plan::patterns::{
-    AllToAll, Class, ClosedLoop, Destinations, FlowList, Group, Incast, LongFlows, Over, Pattern,
+    AllToAll, Carried, Class, ClosedLoop, Destinations, FlowList, Group, Incast, LongFlows, Over, Pattern,
     Permutation, Phases, PoissonFlows, Racks, Requests, RingAllReduce, RotatingIncast, SizeDistribution,
     Stagger, Traffic, TreeAllReduce, UniformRandom,
 };
@@ -117,6 +117,7 @@ fn one_of_each(topology: &Topology, hosts: u32) -> Vec<(&'static str, Box<dyn Pa
                 to: second,
                 size,
                 rate: BitRate::from_gbps(4),
+                over: Carried::ByPair,
                 start,
                 until,
             }),

@@ -1,6 +1,6 @@
 //! The part of a scenario that says what it should show, and what is drawn.
 
-use super::text::{OneOrMore, Scalar};
+use super::text::{OneOrMore, Scalar, Scalars};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ pub struct ClaimSpec {
     /// What is measured: an expression of metrics, such as `victim.rate_gbps / victim.fair_share_gbps`.
     #[serde(default)]
     pub metric: String,
-    /// The cells it is about: values of sweeps, and `phase`.
+    /// The cells it is about: a value, or several, of sweeps and of `phase`.
     #[serde(default, rename = "where")]
-    pub cells: BTreeMap<String, Scalar>,
+    pub cells: BTreeMap<String, Scalars>,
     /// The cells it is held against: the same with these values instead.
     pub against: Option<BTreeMap<String, Scalar>>,
     /// The cells that gains are counted from, for `share-of-gain`.
@@ -83,7 +83,7 @@ pub struct FigureSpec {
     pub by: Option<String>,
     /// Only these cells.
     #[serde(default, rename = "where")]
-    pub cells: BTreeMap<String, Scalar>,
+    pub cells: BTreeMap<String, Scalars>,
     /// The label of the axis from left to right.
     #[serde(default)]
     pub x: String,

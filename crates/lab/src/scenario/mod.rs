@@ -15,7 +15,7 @@ pub use cell::{Cell, Label, cells};
 pub use error::ScenarioError;
 pub(crate) use error::advice;
 pub use select::{hosts, queue, racks};
-pub use text::{HostTime, OneOrMore, Part, Rate, Scalar, Size, Text, Time, Written};
+pub use text::{HostTime, OneOrMore, Part, Rate, Scalar, Scalars, Size, Text, Time, Written};
 
 pub use claim::{As, ClaimSpec, FigureKind, FigureSpec};
 pub use network::{

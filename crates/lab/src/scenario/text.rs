@@ -120,6 +120,34 @@ impl JsonSchema for OneOrMore {
     }
 }
 
+/// One value or a list of them, each as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scalars(pub Vec<String>);
+
+impl<'de> Deserialize<'de> for Scalars {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let plain = |value: &toml::Value| match value {
+            toml::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        Ok(match toml::Value::deserialize(deserializer)? {
+            toml::Value::Array(list) => Self(list.iter().map(plain).collect()),
+            one => Self(vec![plain(&one)]),
+        })
+    }
+}
+
+impl JsonSchema for Scalars {
+    fn schema_name() -> Cow<'static, str> {
+        "Scalars".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let one = json_schema!({ "type": ["string", "number", "boolean"] });
+        json_schema!({ "anyOf": [one, { "type": "array", "items": { "type": ["string", "number", "boolean"] } }] })
+    }
+}
+
 /// A value of a parameter: text, a number or a truth, kept as the text that its owner reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scalar(pub String);

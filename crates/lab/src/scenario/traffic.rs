@@ -39,6 +39,11 @@ pub struct TrafficSpec {
     pub size: Option<Size>,
     /// What each sender offers on average.
     pub rate: Option<Rate>,
+    /// Each message of `uniform-random` has a connection of its own, with its first window.
+    #[serde(default)]
+    pub fresh: bool,
+    /// A sender of `uniform-random` has only so many receivers, drawn once.
+    pub partners: Option<u32>,
     /// How much of the capacity is offered.
     pub load: Option<Part>,
     /// The published distribution of sizes.
@@ -61,7 +66,7 @@ pub enum TrafficKind {
     Incast,
     /// Many to one, and the one advances: from, to, size, every, start, until.
     RotatingIncast,
-    /// Messages of one size to hosts drawn from a group: from, to, size, rate, start, until.
+    /// Messages of one size to hosts drawn from a group: from, to, size, rate, fresh, partners, start, until.
     UniformRandom,
     /// Flows of a distribution at a load, every host to hosts of other racks: load, sizes, start, until.
     PoissonFlows,

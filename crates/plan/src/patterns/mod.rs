@@ -82,7 +82,7 @@ pub use rotating_incast::RotatingIncast;
 pub use sizes::{SizeDistribution, SizePoint};
 pub use traffic::Traffic;
 pub use tree::TreeAllReduce;
-pub use uniform_random::UniformRandom;
+pub use uniform_random::{Carried, UniformRandom};
 pub use workloads::{WORKLOADS, Workload};
 
 use crate::chance::Chance;

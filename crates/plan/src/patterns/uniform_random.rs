@@ -4,11 +4,12 @@ use super::arrivals::Poisson;
 use super::error::{check_above_zero, check_hosts};
 use super::pairs::Pairs;
 use super::{Class, Pattern, PatternError, Traffic, number};
+use crate::chance::Chance;
 use crate::traffic::Amount;
 use poseidon_types::{BitRate, Bytes, Picos};
 
 /// Messages of one size, each to a host drawn from a group (Poseidon section 5.4, UR). Each sender is a Poisson process, which the
-/// paper leaves open. A pair of hosts keeps its connection, and so its window, from message to message.
+/// paper leaves open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UniformRandom {
     /// Who sends.
@@ -19,10 +20,23 @@ pub struct UniformRandom {
     pub size: Bytes,
     /// What each sender offers on average.
     pub rate: BitRate,
+    /// What carries them.
+    pub over: Carried,
     /// From here on.
     pub start: Picos,
     /// None from here on.
     pub until: Picos,
+}
+
+/// What carries messages between hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carried {
+    /// A pair of hosts keeps its connection, and so its window, from message to message.
+    ByPair,
+    /// The same, and a sender has only so many receivers, drawn once.
+    ByFewPairs(u32),
+    /// Each message has a connection of its own, and begins with its first window.
+    ByItself,
 }
 
 impl Pattern for UniformRandom {
@@ -41,16 +55,35 @@ impl Pattern for UniformRandom {
         for &from in &self.from {
             let sender = class.chance.of(u64::from(from));
             let target = sender.named("to");
+            let receivers = self.receivers(from, sender.named("receivers"));
             for (counter, at) in arrivals.events(sender.named("gap")) {
-                let draws = (0..).map(|draw| target.of(counter).of(draw).below(number(self.to.len())));
-                let mut hosts = draws.map(|index| self.to[index as usize]);
+                let draws = (0..).map(|draw| target.of(counter).of(draw).below(number(receivers.len())));
+                let mut hosts = draws.map(|index| receivers[index as usize]);
                 // There is another: see above.
                 let Some(to) = hosts.find(|to| *to != from) else { continue };
-                let connection = pairs.connection(&mut traffic, class, from, to);
+                let connection = match self.over {
+                    Carried::ByPair | Carried::ByFewPairs(_) => {
+                        pairs.connection(&mut traffic, class, from, to)
+                    }
+                    Carried::ByItself => traffic.connect(class.connection(from, to, counter)),
+                };
                 traffic.send(connection, at, Amount::Exactly(self.size));
             }
         }
         Ok(traffic.grouped(&class.name))
+    }
+}
+
+impl UniformRandom {
+    /// Whom a host sends to.
+    fn receivers(&self, from: u32, chance: Chance) -> Vec<u32> {
+        let mut all = self.to.clone();
+        if let Carried::ByFewPairs(few) = self.over {
+            all.retain(|to| *to != from);
+            chance.shuffle(&mut all);
+            all.truncate(few.max(1) as usize);
+        }
+        all
     }
 }
 
@@ -70,6 +103,7 @@ mod tests {
             to: (24..48).collect(),
             size: Bytes::new(131_072),
             rate: BitRate::from_gbps(40),
+            over: Carried::ByPair,
             start: Picos::ZERO,
             until: ms("100 ms"),
         };
@@ -89,12 +123,34 @@ mod tests {
     }
 
     #[test]
+    fn messages_may_have_connections_of_their_own_or_few_receivers() {
+        let random = |over| UniformRandom {
+            from: (0..8).collect(),
+            to: (8..16).collect(),
+            size: Bytes::new(100_000),
+            rate: BitRate::from_gbps(10),
+            over,
+            start: Picos::ZERO,
+            until: ms("5 ms"),
+        };
+        let traffic = |over| random(over).traffic(&Class::new(7, "ur")).expect("a pattern");
+        let alone = traffic(Carried::ByItself);
+        assert_eq!(alone.connections.len(), alone.messages.len());
+        assert_eq!(traffic(Carried::ByFewPairs(1)).connections.len(), 8);
+        assert!(traffic(Carried::ByFewPairs(2)).connections.len() <= 16);
+        // The same messages at the same times, whatever carries them.
+        let at = |traffic: &Traffic| traffic.messages.iter().map(|m| m.at).collect::<Vec<_>>();
+        assert_eq!(at(&alone), at(&traffic(Carried::ByPair)));
+    }
+
+    #[test]
     fn a_host_does_not_draw_itself() {
         let random = UniformRandom {
             from: vec![0, 1, 2],
             to: vec![0, 1, 2],
             size: Bytes::new(1_000),
             rate: BitRate::from_gbps(1),
+            over: Carried::ByPair,
             start: Picos::ZERO,
             until: ms("5 ms"),
         };
