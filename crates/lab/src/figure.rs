@@ -85,10 +85,7 @@ fn bars(spec: &FigureSpec, metric: &str, runs: &[Ran]) -> Result<Chart, String> 
         Bars {
             name: if name.is_empty() { metric.to_owned() } else { name.clone() },
             values: groups.iter().map(|group| cell(group).map_or(f64::NAN, |cell| cell.mean)).collect(),
-            half: groups
-                .iter()
-                .map(|group| cell(group).and_then(|cell| cell.half).unwrap_or(f64::NAN))
-                .collect(),
+            half: groups.iter().map(|group| cell(group).map_or(f64::NAN, half)).collect(),
         }
     };
     let names = order_of(runs, spec.by.as_ref());
@@ -114,7 +111,7 @@ fn lines(spec: &FigureSpec, metric: &str, runs: &[Ran]) -> Result<Chart, String>
         let mut points: Vec<(f64, f64, f64)> = table
             .iter()
             .filter(|((_, by), _)| by == name)
-            .filter_map(|((along, _), e)| Some((number(along)?, e.mean, e.half.unwrap_or(f64::NAN))))
+            .filter_map(|((along, _), e)| Some((number(along)?, e.mean, half(e))))
             .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         Line {
@@ -172,7 +169,37 @@ fn series(spec: &FigureSpec, name: &str, runs: &[Ran]) -> Chart {
             }
         }
     }
-    chart(spec, scale(spec.log_x), scale(spec.log_y), Marks::Lines(all))
+    all.extend(expected(spec, runs));
+    let mut chart = chart(spec, scale(spec.log_x), scale(spec.log_y), Marks::Lines(all));
+    in_milliseconds(&mut chart);
+    chart
+}
+
+/// What should be, phase by phase: the value of the reference in the first cell that is drawn.
+fn expected(spec: &FigureSpec, runs: &[Ran]) -> Option<Line> {
+    let expression = Expression::parse(spec.reference.as_ref()?).ok()?;
+    let run = runs.iter().find(|run| run.seed == 1 && is_meant(&run.labels, &spec.cells))?;
+    let mut points = Vec::new();
+    for phase in &run.summary.phases {
+        let value = expression.value(&|name| phase.values.get(name).copied()).unwrap_or(f64::NAN);
+        points.extend([(phase.begins_us, value), (phase.ends_us, value)]);
+    }
+    Some(Line { name: "max-min fair".into(), points, half: Vec::new(), is_reference: true })
+}
+
+/// Long times read better in milliseconds.
+fn in_milliseconds(chart: &mut Chart) {
+    let Marks::Lines(lines) = &mut chart.marks else { return };
+    let longest = lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(0.0, f64::max);
+    if chart.x.label == "us" && longest > 5_000.0 {
+        chart.x.label = "ms".into();
+        lines.iter_mut().flat_map(|line| &mut line.points).for_each(|(x, _)| *x /= 1e3);
+    }
+}
+
+/// Half the interval of an estimate, where it rests on enough seeds to be worth drawing: of two it is thirteen standard errors wide.
+fn half(estimate: &Estimate) -> f64 {
+    estimate.half.filter(|_| estimate.n > 2).unwrap_or(f64::NAN)
 }
 
 /// Distributions, each share the mean over seeds.

@@ -129,7 +129,13 @@ impl<'a> Reducer<'a> {
             }
             self.queue_values(window, &mut values);
             report_values(report, &mut values);
-            summary.phases.push(PhaseSummary { name: window.name.clone(), values });
+            let us = |at: Picos| at.get() as f64 / 1e6;
+            summary.phases.push(PhaseSummary {
+                name: window.name.clone(),
+                begins_us: us(window.begins),
+                ends_us: us(window.ends),
+                values,
+            });
         }
         self.distributions(&mut summary);
         if self.keeps_series {

@@ -24,6 +24,10 @@ pub struct Summary {
 pub struct PhaseSummary {
     /// Its name.
     pub name: String,
+    /// When it begins and ends, microseconds.
+    pub begins_us: f64,
+    /// See `begins_us`.
+    pub ends_us: f64,
     /// Numbers by name. One that could not be measured, or that too few samples carry, is not there.
     pub values: BTreeMap<String, f64>,
 }
