@@ -69,6 +69,7 @@ pub(crate) fn study(shown: &Shown, finished: &[Finished]) {
             }
         }
     }
+    measures(finished);
     accounts(finished);
     if !shown.verdicts.is_empty() {
         say!();
@@ -97,6 +98,59 @@ fn bars(title: &str, unit: &str, groups: &[String], series: &[poseidon_lab::draw
             say!("    {:<name_width$} {:<40} {}", bars.name, "█".repeat(cells), report::number(*value));
         }
     }
+}
+
+/// What most people look at first, of all that was measured.
+const FIRST: &[&str] = &[
+    "rate_gbps",
+    "fair_share_gbps",
+    "jain",
+    "latency_p50_us",
+    "latency_p99_us",
+    "latency_p999_us",
+    "delay_mean_us",
+    "utilisation",
+];
+
+/// The mean over seeds of what most people look at first; the rest is in the summaries.
+fn measures(finished: &[Finished]) {
+    let mut all: BTreeMap<(usize, String, String), BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
+    let mut order: Vec<String> = Vec::new();
+    for run in finished {
+        for phase in &run.ran.summary.phases {
+            let mut labels = run.ran.labels.clone();
+            labels.push(poseidon_lab::scenario::Label { sweep: "phase".into(), value: phase.name.clone() });
+            let cell = report::cell_name(&labels);
+            let place = order.iter().position(|other| *other == cell).unwrap_or_else(|| {
+                order.push(cell.clone());
+                order.len() - 1
+            });
+            for (name, value) in &phase.values {
+                let Some((of, metric)) = name.split_once('.') else { continue };
+                if let Some(metric) = FIRST.iter().find(|first| **first == metric) {
+                    let key = (place, cell.clone(), of.to_owned());
+                    all.entry(key).or_default().entry(metric).or_default().push(*value);
+                }
+            }
+        }
+    }
+    let columns: Vec<&&str> =
+        FIRST.iter().filter(|metric| all.values().any(|values| values.contains_key(**metric))).collect();
+    if columns.is_empty() {
+        return;
+    }
+    let mut rows = vec![vec!["cell".to_owned(), "of".to_owned()]];
+    rows[0].extend(columns.iter().map(|metric| (**metric).to_owned()));
+    for ((_, cell, of), values) in all {
+        let mut row = vec![cell, of];
+        row.extend(columns.iter().map(|metric| {
+            let mean = values.get(**metric).and_then(|values| poseidon_lab::stats::mean(values));
+            mean.map_or_else(String::new, report::number)
+        }));
+        rows.push(row);
+    }
+    say!("\nWhat was measured, means over seeds");
+    plain(&rows);
 }
 
 /// What really happened: laws bound, decisions taken, telemetry seen, drops; summed over seeds.

@@ -15,6 +15,7 @@ pub mod figure;
 pub mod judge;
 pub mod oracle;
 pub mod reduce;
+pub mod reference;
 pub mod report;
 pub mod resolve;
 pub mod scenario;

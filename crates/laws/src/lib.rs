@@ -42,6 +42,7 @@ extern crate std;
 
 pub mod event;
 pub mod law;
+#[macro_use]
 pub mod laws;
 pub mod parts;
 pub mod registry;

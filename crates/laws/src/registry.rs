@@ -1,5 +1,5 @@
-//! The table of laws. One line here gives a law its place in the enum, the dispatch, the list that people read, the
-//! parameter checks and the conformance tests.
+//! What follows from the table of laws in `laws/mod.rs`: one line there gives a law its place in the enum, the dispatch, the list that
+//! people read, the parameter checks and the conformance tests.
 
 use crate::event::{Ack, Loss};
 use crate::law::{Decision, Law, Path, PathError};
@@ -191,16 +191,4 @@ macro_rules! registry {
     };
 }
 
-registry! { $
-    poseidon::Poseidon,
-    swift::Swift,
-    hpcc::Hpcc,
-    powertcp::PowerTcp,
-    theta_powertcp::ThetaPowerTcp,
-    timely::Timely,
-    dcqcn::Dcqcn,
-    dctcp::Dctcp,
-    cubic::Cubic,
-    retcp::Retcp,
-    fixed::Fixed,
-}
+every_law! { $ registry }

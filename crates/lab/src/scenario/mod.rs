@@ -110,13 +110,13 @@ pub struct LawSpec {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct ObserveSpec {
-    /// How often queues and connections are looked at.
+    /// How often queues and connections are looked at; 50 us.
     pub sample: Time,
-    /// What rates are averaged over, for their spread and for series: a multiple of `sample`.
+    /// What rates are averaged over, for their spread and for series: a multiple of `sample`; 1 ms.
     pub bin: Time,
-    /// How much of the beginning of each phase is not measured, as a part of it.
+    /// How much of the beginning of each phase is not measured, as a part of it; 0.5.
     pub settle: f64,
-    /// Messages that start before this are not counted.
+    /// Messages that start before this are not counted; 0.
     pub messages_from: Time,
     /// Traffic whose rates are looked at; all long flows where it is not given.
     pub rates: Option<Vec<String>>,

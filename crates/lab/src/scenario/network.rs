@@ -90,21 +90,21 @@ pub enum TopologySpec {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct SwitchSpec {
-    /// From the last bit of a packet in to its place in an egress queue.
+    /// From the last bit of a packet in to its place in an egress queue; 600 ns.
     pub pipeline: Time,
-    /// Queues per port; a lower number goes first.
+    /// Queues per port; a lower number goes first; 1.
     pub priorities: u8,
-    /// How much may wait.
+    /// How much may wait; `{ policy = "shared", size = "64 MB", alpha = 8 }`.
     pub buffer: PolicySpec,
-    /// Which packets get a congestion mark.
+    /// Which packets get a congestion mark; `{ policy = "off" }`.
     pub mark: PolicySpec,
-    /// Which way marks go.
+    /// Which way marks go; forward.
     pub marks_go: MarksGo,
-    /// Counters of marks that wait for an ACK, for `reverse-per-flow`.
+    /// Counters of marks that wait for an ACK, for `reverse-per-flow`; 4096.
     pub mark_counters: u32,
     /// Flow control, where there is any.
     pub pfc: Option<PfcSpec>,
-    /// What switches write into packets.
+    /// What switches write into packets; auto.
     pub stamp: StampSpec,
     /// The switches that do, where not all: `"rack[0-3]"` for those of racks.
     pub stamping: Option<OneOrMore>,
@@ -183,33 +183,33 @@ pub enum StampSpec {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct TransportSpec {
-    /// Payload of a full packet.
+    /// Payload of a full packet; 4096 B.
     pub mtu: Size,
-    /// Headers in front of it.
+    /// Headers in front of it; 0 B.
     pub header: Size,
-    /// An ACK on the wire.
+    /// An ACK on the wire; 64 B.
     pub ack: Size,
-    /// Whether a packet fits a window that holds only a part of it.
+    /// Whether a packet fits a window that holds only a part of it; false.
     pub round_up: bool,
-    /// The shortest retransmission timeout.
+    /// The shortest retransmission timeout; 250 us.
     pub min_rto: HostTime,
-    /// The timeout before the first round trip.
+    /// The timeout before the first round trip; 1 ms.
     pub first_rto: HostTime,
-    /// Everything from the first packet missing is sent again.
+    /// Everything from the first packet missing is sent again; false: what is missing.
     pub go_back_n: bool,
-    /// Packets per ACK.
+    /// Packets per ACK; 1.
     pub ack_every: u32,
-    /// The longest wait for an ACK of several packets.
+    /// The longest wait for an ACK of several packets; 8 us.
     pub ack_delay: HostTime,
-    /// ACKs go in the first queue, whatever their data.
+    /// ACKs go in the first queue, whatever their data; false.
     pub acks_first: bool,
-    /// How receivers tell of marks.
+    /// How receivers tell of marks; exact.
     pub echo: EchoSpec,
-    /// Between two notifications, for `echo = "notification"`.
+    /// Between two notifications, for `echo = "notification"`; 50 us.
     pub notification_gap: HostTime,
-    /// Each packet takes a path of its own.
+    /// Each packet takes a path of its own; false.
     pub spray: bool,
-    /// Connections change a congested path (PLB).
+    /// Connections change a congested path (PLB); off.
     pub plb: PlbSpec,
 }
 
