@@ -48,11 +48,13 @@ fn fair_ramp() -> Summary {
     let mut law = with.build(&path, Signals::RTT | Signals::MAX_HOP_DELAY).expect("the paper's values");
     let window = |law: &poseidon_laws::AnyLaw| law.decision().window.q24() as f64 / f64::from(1 << 24);
     let (mut poseidon, mut additive) = (vec![(0.0, window(&law))], vec![(0.0, BEGIN)]);
-    let mut now = Nanos::new(1_000_000);
+    let (mut now, mut credit) = (Nanos::new(1_000_000), 0.0);
     for round in 1..=ROUNDS {
-        // One window of ACKs, each of one packet.
+        // One window of ACKs, each of one packet; what is left of a packet counts in the next round trip.
+        credit += window(&law);
         #[expect(clippy::cast_possible_truncation, reason = "a window of ACKs is a whole number, and small")]
-        let packets = window(&law).round().max(1.0) as u32;
+        let packets = credit as u32;
+        credit -= f64::from(packets);
         for _ in 0..packets {
             law.on_ack(&Ack {
                 now,
