@@ -141,7 +141,7 @@ impl Rack {
         if acked.found_loss {
             sender.law.on_loss(&Loss { now: at });
         }
-        sender.decision = sender.law.decision();
+        take_over(sender);
         if let Some(plb) = &transport.plb {
             let heard = PlbAck { now: at, acked_seq, next_seq, congested, idle: sender.in_flight == 0 };
             if sender.plb.on_ack(&heard, plb) {
@@ -200,7 +200,7 @@ impl Rack {
             world.report.timeouts += 1;
             sender.time_out();
             sender.law.on_timeout(at);
-            sender.decision = sender.law.decision();
+            take_over(sender);
             let chance = low_half(mix(world.plan.seed ^ mix_two(connection, sender.next)));
             if let Some(plb) = &world.plan.transport.plb
                 && sender.plb.on_timeout(at, chance, plb)
@@ -345,6 +345,18 @@ fn has_room(world: &World<'_>, sender: &Sender) -> bool {
     }
 }
 
+/// Takes over what the law decides now. A gap that is running is measured anew from the same send: otherwise a flow below one packet
+/// would be paced by the round trip before the last, and one that has grown beyond it would still wait.
+fn take_over(sender: &mut Sender) {
+    let gap = |pacing| match pacing {
+        Pacing::Gap(gap) => Picos::from_nanos(gap).get(),
+        Pacing::Off | Pacing::Rate(_) => 0,
+    };
+    let last_send = sender.next_send.saturating_sub(gap(sender.decision.pacing));
+    sender.decision = sender.law.decision();
+    sender.next_send = last_send.saturating_add(gap(sender.decision.pacing));
+}
+
 /// How long the next packet waits after one of `size` bytes, ps.
 fn spacing(sender: &Sender, size: u16) -> u64 {
     match sender.decision.pacing {
@@ -366,4 +378,36 @@ fn timeout(world: &World<'_>, sender: &Sender) -> u64 {
     };
     let wait = world.plan.transport.min_rto.max(Nanos::new(2 * sender.srtt) + gap);
     Picos::from_nanos(wait).get()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use poseidon_laws::{AnyParams, Path};
+    use poseidon_types::{BitRate, Signals};
+
+    #[test]
+    fn a_running_gap_is_measured_anew_from_the_same_send() {
+        let path = Path {
+            mtu: Bytes::new(4_096),
+            line_rate: BitRate::from_gbps(200),
+            base_rtt: Nanos::from_micros(10),
+        };
+        let mut params = AnyParams::of("poseidon").expect("a law");
+        params.set("initial-window", "0.5 packets").expect("a window");
+        let mut sender = Sender::new(params.build(&path, Signals::ALL).expect("builds"), 0);
+        // It sent at 7 us and may again after 10 us / 0.5.
+        sender.next_send = 7_000_000 + spacing(&sender, 4_096);
+        assert_eq!(sender.next_send, 27_000_000);
+        let slow = Ack { now: Nanos::from_micros(22), rtt: Nanos::from_micros(15), ..Ack::EMPTY };
+        sender.law.on_ack(&slow);
+        take_over(&mut sender);
+        assert_eq!(sender.next_send, 37_000_000);
+        // Four empty queues later it has more than one packet, and waits no longer.
+        for _ in 0..4 {
+            sender.law.on_ack(&Ack { packets: 1, max_hop_delay: Some(Nanos::ZERO), ..slow });
+        }
+        take_over(&mut sender);
+        assert_eq!(sender.next_send, 7_000_000);
+    }
 }
