@@ -1,7 +1,9 @@
 //! Algorithms 1 and 2 line by line, and the variants of the evaluation.
 
 use poseidon_laws::laws::poseidon::{Poseidon, PoseidonParams, Signal, Target, Update};
+use poseidon_laws::params::Params;
 use poseidon_laws::{Ack, Law, Loss, Pacing, Path};
+use poseidon_testkit::SplitMix64;
 use poseidon_types::{BitRate, Bytes, Nanos, Packets, Signals};
 
 const PATH: Path =
@@ -209,4 +211,136 @@ fn the_aimd_ablation_adds_one_packet_per_round_trip() {
         law.on_ack(&ack(1, 10, 0));
     }
     assert!((window(&law) - 33.0).abs() < 0.02, "{}", window(&law));
+}
+
+fn steady(window: Packets) -> PoseidonParams {
+    PoseidonParams { update: Update::Steady, initial_window: window, ..PoseidonParams::default() }
+}
+
+/// The pacing gap, ns.
+fn gap(law: &Poseidon) -> u64 {
+    match law.decision().pacing {
+        Pacing::Gap(gap) => gap.get(),
+        other => panic!("not below one packet: {other:?}"),
+    }
+}
+
+/// `steady` at a quarter of a packet and an RTT of 40 us, when T is 26.94 us.
+fn at_a_quarter() -> Poseidon {
+    Poseidon::new(&steady(Packets::from_q24(1 << 22)), &Path { base_rtt: Nanos::from_micros(40), ..PATH })
+}
+
+#[test]
+fn steady_waits_as_long_after_a_slow_ack_as_after_a_fast_one() {
+    let mut law = at_a_quarter();
+    assert_eq!(gap(&law), 160_000, "120 us after an ACK that takes 40");
+    law.on_ack(&Ack { max_hop_delay: None, ..ack(1, 60, 0) });
+    assert!((179_999..=180_001).contains(&gap(&law)), "120 us after one that takes 60: {}", gap(&law));
+    law.on_ack(&Ack { max_hop_delay: None, ..ack(200, 30, 0) });
+    assert!((149_999..=150_001).contains(&gap(&law)), "{}", gap(&law));
+    let mut printed = Poseidon::new(
+        &PoseidonParams { update: Update::Distance, ..steady(Packets::from_q24(1 << 22)) },
+        &Path { base_rtt: Nanos::from_micros(40), ..PATH },
+    );
+    printed.on_ack(&Ack { max_hop_delay: None, ..ack(1, 60, 0) });
+    assert_eq!(gap(&printed), 240_000, "as printed: 180 us after one that takes 60");
+}
+
+#[test]
+fn steady_moves_the_next_packet_by_half_of_what_the_delay_is_off() {
+    let target = at_a_quarter().target_delay().get();
+    for off in [-1_000i64, -200, 200, 1_000] {
+        let mut law = at_a_quarter();
+        let delay = target.checked_add_signed(off).expect("a delay");
+        law.on_ack(&Ack { max_hop_delay: Some(Nanos::new(delay)), ..ack(1, 40, 0) });
+        let moved = gap(&law).cast_signed() - 160_000;
+        assert!((2 * moved - off).abs() <= 10, "{off} ns above the target: {moved} ns");
+    }
+}
+
+#[test]
+fn steady_goes_faster_while_a_flow_stays_far_below_its_target() {
+    let mut law = at_a_quarter();
+    let mut gaps = vec![gap(&law)];
+    for _ in 0..3 {
+        // The delay of T one doubling and a half faster, whatever T is by then.
+        let delay = law.target_delay() - Nanos::new(4_515);
+        law.on_ack(&Ack { max_hop_delay: Some(delay), ..ack(1, 40, 0) });
+        gaps.push(gap(&law));
+    }
+    let moved: Vec<u64> = gaps.windows(2).map(|pair| pair[0] - pair[1]).collect();
+    for (moved, expected) in moved.iter().zip([2_260, 4_520, 9_040]) {
+        assert!(moved.abs_diff(expected) < expected / 20, "{moved:?} {expected}");
+    }
+    let near = law.target_delay() - Nanos::new(500);
+    law.on_ack(&Ack { max_hop_delay: Some(near), ..ack(1, 40, 0) });
+    let before = gap(&law);
+    law.on_ack(&Ack { max_hop_delay: Some(law.target_delay() - Nanos::new(4_515)), ..ack(1, 40, 0) });
+    assert!((before - gap(&law)).abs_diff(2_260) < 120, "one ACK near the target ends the run");
+}
+
+#[test]
+fn steady_sends_half_an_rtt_early_or_late_by_chance() {
+    let with = |chance| {
+        let mut law = at_a_quarter();
+        law.on_ack(&Ack { max_hop_delay: None, chance, ..ack(1, 40, 0) });
+        gap(&law)
+    };
+    assert_eq!(with(0), 160_000);
+    assert_eq!(with(0x7fff_ffff), 160_000 + 40_000 * 127 / 256);
+    assert_eq!(with(0x8000_0000), 160_000 - 20_000);
+}
+
+#[test]
+fn steady_is_the_papers_law_from_two_packets_on() {
+    let mut rng = SplitMix64::new(3);
+    for _ in 0..20_000 {
+        let window = Packets::from_q24(rng.within(2 << 24, 200 << 24));
+        let event = Ack {
+            chance: u32::try_from(rng.below(1 << 32)).expect("32 bits"),
+            ..ack(1, rng.within(5, 80), rng.below(60))
+        };
+        let after = |update| {
+            let mut law = law(&PoseidonParams { update, ..steady(window) });
+            law.on_ack(&event);
+            law.decision().window
+        };
+        assert_eq!(after(Update::Steady), after(Update::Distance));
+    }
+}
+
+#[test]
+fn steady_survives_any_acks_and_keeps_its_bounds() {
+    let mut rng = SplitMix64::new(4);
+    for _ in 0..300 {
+        let params = steady(Packets::from_q24(rng.within(167_772, 4 << 24)));
+        let mut law = law(&params);
+        let mut now = 0u64;
+        for _ in 0..200 {
+            now = now.wrapping_add(rng.next_u64() >> rng.within(20, 63));
+            let mut any = || rng.next_u64() >> rng.within(0, 63);
+            let (rtt, delay) = (any(), any());
+            let packets = u32::try_from(rng.below(8)).expect("few");
+            law.on_ack(&Ack {
+                now: Nanos::new(now),
+                rtt: Nanos::new(rtt),
+                packets,
+                max_hop_delay: Some(Nanos::new(delay)),
+                chance: u32::try_from(rng.below(1 << 32)).expect("32 bits"),
+                ..Ack::EMPTY
+            });
+            if rng.below(20) == 0 {
+                law.on_timeout(Nanos::new(now));
+            }
+            let window = law.decision().window;
+            assert!((params.min_window..=params.max_window).contains(&window), "{window}");
+        }
+    }
+}
+
+#[test]
+fn steady_is_refused_with_a_target_that_has_no_doublings() {
+    let params = PoseidonParams { target: Target::Fixed, ..steady(Packets::ONE) };
+    let error = params.check().expect_err("fixed");
+    assert_eq!(error.to_string(), "target must be log with the steady update");
 }

@@ -1,6 +1,6 @@
 //! Integer Poseidon against the paper's equations, written straight from the page in `f64`.
 
-use poseidon_laws::laws::poseidon::{Poseidon, PoseidonParams};
+use poseidon_laws::laws::poseidon::{Poseidon, PoseidonParams, Update};
 use poseidon_laws::params::Params;
 use poseidon_laws::{Ack, Law, Path};
 use poseidon_testkit::SplitMix64;
@@ -274,4 +274,112 @@ fn a_step_outside_eq_2_is_refused() {
     let params = PoseidonParams { step: Fraction::ratio(2, 1), ..PoseidonParams::default() };
     let error = params.check().expect_err("m = 2");
     assert_eq!(error.to_string(), "step must be at least 0.001 and below 2 (Eq. 2)");
+}
+
+/// The `steady` update in `f64`: how much of log2 U one ACK takes at a gap in us, and the window after an ACK.
+impl Paper {
+    /// At most so much that a delay 1 us off moves the next packet by half a us; all of it where that is more.
+    fn part(&self, gap: f64) -> f64 {
+        (0.5 * self.p / (self.alpha() * self.m * gap)).min(1.0)
+    }
+
+    /// From a window and the RTT it was paced by, with this ACK's RTT and delay; times in us.
+    fn steady(&self, window: f64, last_rtt: f64, rtt: f64, delay: f64) -> f64 {
+        let gap = if window < 1.0 { rtt + last_rtt / window - last_rtt } else { rtt / window };
+        let window = (rtt / gap).max(0.01);
+        let rate = window * 32.768 / rtt;
+        let target = self.target(rate.clamp(self.min_rate, self.max_rate));
+        let papers = if delay <= target { 1.0 } else { 2.0 };
+        let part = if window < papers { self.part((rtt / window).max(rtt)) } else { 1.0 };
+        let step = self.update(target, delay).powf(part).clamp(0.5, 2.0);
+        if delay <= target { window + (step - 1.0) * window.min(1.0) } else { (window * step).max(0.01) }
+    }
+}
+
+/// What the integer law makes of the first ACK of a flow whose last RTT was `last_rtt`.
+fn integer_steady(window: Packets, last_rtt: Nanos, rtt: Nanos, delay: Nanos) -> f64 {
+    let params =
+        PoseidonParams { initial_window: window, update: Update::Steady, ..PoseidonParams::default() };
+    let mut law = Poseidon::new(&params, &path(last_rtt));
+    law.on_ack(&Ack { now: rtt, rtt, packets: 1, max_hop_delay: Some(delay), ..Ack::EMPTY });
+    as_f64(law.decision().window)
+}
+
+#[test]
+fn the_steady_update_stays_within_one_part_in_ten_thousand() {
+    let mut rng = SplitMix64::new(5);
+    let mut worst = 0.0f64;
+    for _ in 0..300_000 {
+        let window = Packets::from_q24(whole(log_uniform(&mut rng, 0.0101, 8.0) * 16_777_216.0));
+        // A gap has whole nanoseconds: 5e-5 of the shortest here.
+        let last_rtt = Nanos::new(whole(log_uniform(&mut rng, 40_000.0, 500_000.0)));
+        let rtt = Nanos::new(whole(last_rtt.get() as f64 * log_uniform(&mut rng, 0.5, 2.0)));
+        let delay = rng.below(60_000);
+        if (0.999..1.0).contains(&as_f64(window)) {
+            // A wait below a nanosecond is none, and a whole packet grows by the whole step.
+            continue;
+        }
+        let us = |time: Nanos| time.get() as f64 / 1_000.0;
+        let expected = PAPER.steady(as_f64(window), us(last_rtt), us(rtt), delay as f64 / 1_000.0);
+        let got = integer_steady(window, last_rtt, rtt, Nanos::new(delay));
+        worst = worst.max((got / expected - 1.0).abs());
+    }
+    println!("worst relative error of the window: {worst:.2e}");
+    assert!(worst < 1e-4, "{worst:e}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Eq. 1 for the integer `steady` update below one packet: the fixed point is the paper's, U = 1 exactly at T. And Eq. 5 with an
+    /// effective m between 0 and the paper's own: an ACK moves the rate towards the fair one and never beyond it.
+    #[test]
+    fn the_steady_update_goes_towards_the_fair_rate_and_not_beyond(
+        window in 0.02f64..0.99, rtt in 10_000u64..100_000, delay in 100u64..42_000, acks in 1u32..12,
+    ) {
+        let window = Packets::from_q24(whole(window * 16_777_216.0));
+        let params = PoseidonParams { initial_window: window, update: Update::Steady, ..PoseidonParams::default() };
+        let rtt = Nanos::new(rtt);
+        let mut law = Poseidon::new(&params, &path(rtt));
+        // The fair rate that this delay stands for: T(fair) is the delay.
+        let us = delay as f64 / 1_000.0;
+        let log_fair = PAPER.max_rate.log2() - (us - PAPER.k) / PAPER.p * PAPER.alpha() / 2.0f64.ln();
+        for n in 1..=acks {
+            let rate = as_f64(law.decision().window) * 32_768.0 / rtt.get() as f64;
+            let distance = log_fair - rate.log2();
+            let target = law.target_delay().get();
+            if as_f64(law.decision().window) >= 1.0 || !(0.02..=200.0).contains(&rate) {
+                break;
+            }
+            let now = Nanos::new(10_000_000 * u64::from(n));
+            law.on_ack(&Ack { now, rtt, packets: 1, max_hop_delay: Some(Nanos::new(delay)), ..Ack::EMPTY });
+            let moved = (as_f64(law.decision().window) * 32_768.0 / rtt.get() as f64 / rate).log2();
+            if delay.abs_diff(target) > 5 {
+                prop_assert_eq!(moved >= 0.0, delay < target, "moved {} at {} ns, T {} ns", moved, delay, target);
+                // Its windows have 24 fractional bits.
+                let effective = moved / distance;
+                prop_assert!((-1e-4..=PAPER.m + 1e-3).contains(&effective), "m is {}", effective);
+            }
+        }
+    }
+
+    /// Eq. 2 between two flows below one packet that see one delay: the faster one gains less or loses more, and not so much more that they
+    /// change places. The first half holds down to a factor e below the fair rate; further off the step follows the flow's own gap.
+    #[test]
+    fn eq_2_holds_for_the_steady_update_down_to_a_factor_e_below_the_fair_rate(
+        slow in 0.03f64..0.9, times in 1.05f64..4.0, above in -1.4f64..3.0,
+    ) {
+        let rtt = Nanos::from_micros(40);
+        let fast = (slow * times).min(0.97);
+        prop_assume!(fast > slow * 1.04);
+        // The fair rate is at most e = 2^1.44 times the slow one.
+        let us = (PAPER.target(slow * 32.768 / 40.0) + above * 3.0103).clamp(0.1, 42.0);
+        let delay = Nanos::new(whole(us * 1_000.0));
+        let step = |window: f64| {
+            let window = Packets::from_q24(whole(window * 16_777_216.0));
+            integer_steady(window, rtt, rtt, delay) / as_f64(window)
+        };
+        let ratio = step(fast) / step(slow);
+        prop_assert!(ratio < 1.0 + 1e-4 && ratio > (slow / fast).powi(2), "{}", ratio);
+    }
 }

@@ -2,7 +2,7 @@
 //! exact oracle; and the laws that miss it in the same loop.
 
 use poseidon_laws::Law;
-use poseidon_laws::laws::poseidon::{Poseidon, PoseidonParams, Target};
+use poseidon_laws::laws::poseidon::{Poseidon, PoseidonParams, Target, Update};
 use poseidon_laws::laws::swift::{Swift, SwiftParams};
 use poseidon_testkit::{
     Bottleneck, Flow, FluidLoop, Network, Rational, Share, SplitMix64, max_min, random_network,
@@ -36,8 +36,17 @@ struct Outcome {
 
 impl Outcome {
     fn of<L: Law>(network: &Network, settle_ms: f64, make: impl Fn() -> L::Params) -> Self {
+        Self::with_packets_of::<L>(MTU, network, settle_ms, make)
+    }
+
+    fn with_packets_of<L: Law>(
+        mtu: Bytes,
+        network: &Network,
+        settle_ms: f64,
+        make: impl Fn() -> L::Params,
+    ) -> Self {
         let params = make();
-        let mut net = FluidLoop::new(network, MTU, |_, path| L::new(&params, path));
+        let mut net = FluidLoop::new(network, mtu, |_, path| L::new(&params, path));
         net.run(settle_ms * 1e6, STEP_NS);
         let average = net.run(5e6, STEP_NS);
         Self { shares: max_min(network), rates_mbps: average.rates_mbps, delays_ns: average.delays_ns }
@@ -146,4 +155,37 @@ fn a_flow_with_a_long_path_is_not_punished_for_it() {
     };
     let outcome = Outcome::of::<Poseidon>(&network, 25.0, poseidon);
     assert!(outcome.worst_rate() < 0.02, "{:?}", outcome.rates_mbps);
+}
+
+/// Packets so large that most flows have less than one of them per round trip.
+const LARGE: Bytes = Bytes::new(30_000);
+
+fn steady() -> PoseidonParams {
+    PoseidonParams { update: Update::Steady, ..poseidon() }
+}
+
+#[test]
+fn the_steady_update_ends_at_the_max_min_shares_too() {
+    for seed in 0..60 {
+        let network = random_network(&mut SplitMix64::new(seed), 10, 30);
+        let outcome = Outcome::of::<Poseidon>(&network, 25.0, steady);
+        let (rate, delay) = (outcome.worst_rate(), outcome.worst_delay(&network));
+        assert!(rate < 0.02, "seed {seed}: a flow is {rate:.3} from its share\n{network:?}");
+        assert!(delay < 0.05, "seed {seed}: a hop's delay is {delay:.3} from its target\n{network:?}");
+    }
+}
+
+/// It takes longer: an ACK moves a flow by less, the longer the flow's gap.
+#[test]
+fn the_steady_update_ends_at_the_max_min_shares_of_flows_below_one_packet() {
+    let (mut worst_rate, mut worst_delay) = (0.0f64, 0.0f64);
+    for seed in 0..20 {
+        let network = random_network(&mut SplitMix64::new(seed), 10, 30);
+        let outcome = Outcome::with_packets_of::<Poseidon>(LARGE, &network, 250.0, steady);
+        let (rate, delay) = (outcome.worst_rate(), outcome.worst_delay(&network));
+        assert!(rate < 0.02, "seed {seed}: a flow is {rate:.3} from its share\n{network:?}");
+        assert!(delay < 0.05, "seed {seed}: a hop's delay is {delay:.3} from its target\n{network:?}");
+        (worst_rate, worst_delay) = (worst_rate.max(rate), worst_delay.max(delay));
+    }
+    println!("20 networks: worst rate error {worst_rate:.4}, worst delay error {worst_delay:.4}");
 }

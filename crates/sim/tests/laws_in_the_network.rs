@@ -32,8 +32,18 @@ fn incast(law: &str, stamp: Stamp, senders: u32) -> Plan {
 
 #[test]
 fn poseidon_queues_as_its_target_says() {
+    queues_as_the_target_says("distance");
+}
+
+#[test]
+fn the_steady_update_queues_as_the_target_says() {
+    queues_as_the_target_says("steady");
+}
+
+fn queues_as_the_target_says(update: &str) {
     for (flows, target) in [(2, 5.01), (3, 6.77), (10, 12.00), (20, 15.01), (50, 18.99), (100, 22.00)] {
-        let plan = incast("poseidon", Stamp::MaxHopDelay(DelayCarrier::Exact), flows);
+        let mut plan = incast("poseidon", Stamp::MaxHopDelay(DelayCarrier::Exact), flows);
+        plan.laws[0].set("update", update).expect("a parameter");
         let (kept, report) = run(&plan);
         let delay = delay_us(&kept, &plan);
         let rate = report.delivered_bytes.get() as f64 * 8.0 / 20e6;
@@ -44,6 +54,33 @@ fn poseidon_queues_as_its_target_says() {
         assert!((delay / target - 1.0).abs() < 0.05, "{flows} flows: {delay} us against {target}");
         assert!(rate > 195.0, "{flows} flows: {rate} Gbps");
         assert_eq!(report.decisions_with_telemetry, report.decisions);
+    }
+}
+
+/// What each watched connection received between two samples.
+fn received_between(kept: &Kept, plan: &Plan, from: usize, to: usize) -> Vec<f64> {
+    let flows = plan.connections.len();
+    let at = |sample: usize| &kept.receivers[(sample - 1) * flows..sample * flows];
+    at(from).iter().zip(at(to)).map(|(a, b)| (b.received - a.received).get() as f64).collect()
+}
+
+#[test]
+fn the_steady_update_shares_a_line_among_flows_of_half_a_packet() {
+    for (flows, target) in [(300, 26.77), (500, 28.99)] {
+        let mut plan = incast("poseidon", Stamp::MaxHopDelay(DelayCarrier::Exact), flows);
+        plan.laws[0].set("update", "steady").expect("a parameter");
+        plan.laws[0].set("initial-window", "1 packets").expect("a parameter");
+        (plan.watched_connections, plan.sample_every) = ((0..flows).collect(), us(50));
+        plan.stop = us(20_001);
+        let (kept, _) = run(&plan);
+        let delay = delay_us(&kept, &plan);
+        // The last 2 ms in samples of 50 us.
+        let rates = received_between(&kept, &plan, 360, 400);
+        let sum: f64 = rates.iter().sum();
+        let jain = sum * sum / rates.iter().map(|rate| rate * rate).sum::<f64>() / f64::from(flows);
+        println!("{flows} flows: {delay:.2} us, T {target:.2} us, Jain over 2 ms {jain:.4}");
+        assert!((delay / target - 1.0).abs() < 0.02, "{flows} flows: {delay} us against {target}");
+        assert!(jain > 0.995, "{flows} flows: {jain}");
     }
 }
 
@@ -60,7 +97,7 @@ fn poseidon_queues_less_than_swift() {
 }
 
 /// A victim over two congested hops, M flows beside it on the first and N on the second: Fig. 14a in small.
-fn multi_hop(law: &str, stamp: Stamp, m: u32, n: u32) -> f64 {
+fn multi_hop(law: &str, settings: &[(&str, &str)], stamp: Stamp, m: u32, n: u32) -> f64 {
     let hosts = m.max(n) + 1;
     let chain = Topology::Chain(Chain { switches: 3, hosts, host_link: LINK, middle_link: LINK });
     let first = |i| i;
@@ -70,6 +107,9 @@ fn multi_hop(law: &str, stamp: Stamp, m: u32, n: u32) -> f64 {
     connections.extend((1..=m).map(|i| (first(i), second(i))));
     connections.extend((1..=n).map(|i| (second(i), third(i))));
     let mut plan = plans::plan(chain, law, &connections);
+    for (key, value) in settings {
+        plan.laws[0].set(key, value).expect("a parameter");
+    }
     plan.switch.stamp = stamp;
     // The victim sends a message as large as its fair share of the run, so that its end tells its rate.
     let fair_gbps = 200.0 / f64::from(m.max(n) + 1);
@@ -88,10 +128,13 @@ fn multi_hop(law: &str, stamp: Stamp, m: u32, n: u32) -> f64 {
 #[test]
 fn a_victim_over_two_hops_keeps_its_share_with_poseidon_and_not_with_swift() {
     for (m, n) in [(2, 2), (2, 9), (9, 2), (9, 9)] {
-        let poseidon = multi_hop("poseidon", Stamp::MaxHopDelay(DelayCarrier::Exact), m, n);
-        let swift = multi_hop("swift", Stamp::Off, m, n);
-        println!("({m}, {n}): share of fair: poseidon {poseidon:.3}, swift {swift:.3}");
+        let exact = Stamp::MaxHopDelay(DelayCarrier::Exact);
+        let poseidon = multi_hop("poseidon", &[], exact, m, n);
+        let steady = multi_hop("poseidon", &[("update", "steady")], exact, m, n);
+        let swift = multi_hop("swift", &[], Stamp::Off, m, n);
+        println!("({m}, {n}): share of fair: poseidon {poseidon:.3}, steady {steady:.3}, swift {swift:.3}");
         assert!((0.9..1.1).contains(&poseidon), "({m}, {n}): {poseidon}");
+        assert!((0.9..1.1).contains(&steady), "({m}, {n}): {steady}");
         assert!(swift < 0.3, "({m}, {n}): {swift}");
     }
 }

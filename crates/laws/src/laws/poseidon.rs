@@ -35,6 +35,18 @@
 //!            - Alg. 2 leaves the window undefined when the gate is closed; it stays.
 //!            - An ACK without telemetry changes nothing: unknown is not an empty queue.
 //!            - A flow that does not use its window does not grow it (RFC 7661's rule), unless `strict-paper` is set.
+//! Steady     `update = steady` is ours, for incasts of so many flows that each has less than one packet per round trip:
+//!            from 220 on, on one 200 Gbps link with 4 kB packets. There Alg. 1 swings. It waits rtt/window between
+//!            packets, so a queue that grows by 1 us makes each flow wait 1/window us longer: below half a packet, the
+//!            answer is larger than what it answers. And it takes the whole step m, although it then lasts a whole gap.
+//!            - The wait after an ACK stays when the RTT changes: below one packet too, ACKs clock the flow.
+//!            - One ACK takes at most so much of log2 U that a delay 1 us off moves the next packet by 0.5 us: Eq. 4 with
+//!              an effective m that falls as 1/gap. T, and so the fixed point, is the paper's.
+//!            - While the delay stays below the target by more than a doubling of the rate is worth, each ACK takes twice
+//!              as much as the one before, up to m: a starved flow comes back.
+//!            - Packets go up to half an RTT early or late, by chance: else slow flows lock to the swing of fast ones.
+//!            It costs time: 1/m ACKs to become fair, with the effective m. And the host must measure a running gap anew
+//!            when an ACK comes. Figures and what else was tried: docs/below-one-packet.md.
 //! Limits     p, k, min rate and max rate must be the same for all flows that share queues: two flows with different
 //!            `max-rate` have different targets at the same rate, and fairness is lost. Every hop must stamp, or the
 //!            brownfield signal (section 4.1) must be chosen.
@@ -71,6 +83,8 @@ choice! {
         Ratio = "ratio",
         /// The ablation of Fig. 21a: one packet per round trip up, Eq. 4 down.
         Aimd = "aimd",
+        /// Not the paper's: Eq. 4, and calm below two packets per round trip, where the paper's own update swings.
+        Steady = "steady",
     }
 }
 
@@ -134,6 +148,7 @@ params! {
             |p| (2_000..=1_000_000_000).contains(&p.target_range.get());
         target_range: "at most 10 ms with the ratio update",
             |p| p.update != Update::Ratio || p.target_range <= Nanos::from_millis(10);
+        target: "log with the steady update", |p| p.update != Update::Steady || p.target == Target::Log;
         target_floor: "between 1 ns and 1 s", |p| (1..=1_000_000_000).contains(&p.target_floor.get());
         fixed_target: "between 1 ns and 1 s", |p| (1..=1_000_000_000).contains(&p.fixed_target.get());
         ratio_delay: "at most 1 s", |p| p.ratio_delay.get() <= 1_000_000_000;
@@ -161,6 +176,14 @@ params! {
 const DELAY_Q: u32 = 8;
 /// Fractional bits of the bounds of a step: 2^-12 in log2 is 8.5e-5 of the bound, and exact for powers of two.
 const BOUND_Q: u32 = 12;
+
+/// What one ACK may do in the `steady` update: a delay that is one nanosecond off moves the next packet by half a nanosecond. 1/2 / ln 2,
+/// because steps are log2; 24 fractional bits.
+const HALF: u64 = 12_102_203;
+/// The most often that a run of ACKs far below the target doubles a step; with more, 64 bits would not hold the product.
+const LONGEST_RUN: u8 = 8;
+/// The strongest cut before it is bounded, log2 with 24 fractional bits: its product with a fraction below one fits 64 bits.
+const DEEPEST: i64 = -1 << 38;
 
 /// One flow under Poseidon: 64 bytes, constants included.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -200,6 +223,10 @@ pub struct Poseidon {
     strict_paper: bool,
     /// Whether target, update or signal is another than the paper's.
     is_variant: bool,
+    /// `steady`: how many ACKs in a row were far below the target.
+    run: u8,
+    /// `steady`: by how much of an RTT the next packet is early or late, in 256ths.
+    jitter: i8,
 }
 
 impl Law for Poseidon {
@@ -229,7 +256,7 @@ impl Law for Poseidon {
         let reach = params.step.of_floor(span.cast_unsigned());
         let (gain, gain_shift) = normalised(reach, params.target_range.get());
         let (gain, weight) = match params.update {
-            Update::Distance | Update::Aimd => (gain, shift_div(reach, Q, largest)),
+            Update::Distance | Update::Aimd | Update::Steady => (gain, shift_div(reach, Q, largest)),
             Update::Ratio => {
                 (params.ratio_delay.get(), shift_div(params.target_range.get() << DELAY_Q, Q, largest))
             }
@@ -266,17 +293,20 @@ impl Law for Poseidon {
             strict_paper: params.strict_paper,
             is_variant: (params.target, params.update, params.signal)
                 != (Target::Log, Update::Distance, Signal::MaxHopDelay),
+            run: 0,
+            jitter: 0,
         }
     }
 
     /// Alg. 1, `ReceiveACK`.
     #[inline]
     fn on_ack(&mut self, ack: &Ack<'_>) {
+        if self.is_variant {
+            return self.on_ack_of_variant(ack);
+        }
         self.rtt = low_32(ack.rtt.get());
         self.timeouts = 0;
-        if self.is_variant {
-            self.on_ack_of_variant(ack);
-        } else if let Some(delay) = ack.max_hop_delay {
+        if let Some(delay) = ack.max_hop_delay {
             let step = self.log_step(self.behind(self.rtt).cast_unsigned(), low_32(delay.get()));
             self.follow(step, ack);
         }
@@ -308,8 +338,9 @@ impl Law for Poseidon {
     fn decision(&self) -> Decision {
         let window = Packets::from_q24(self.window);
         let pacing = if window < Packets::ONE {
-            let gap = (u64::from(self.rtt) << Packets::FRACTION_BITS) / self.window.max(1);
-            Pacing::Gap(Nanos::new(gap))
+            // Zero but for the `steady` update.
+            let early_or_late = (i64::from(self.rtt) * i64::from(self.jitter)) >> 8;
+            Pacing::Gap(Nanos::new(self.gap(self.rtt).saturating_add_signed(early_or_late)))
         } else {
             Pacing::Off
         };
@@ -321,7 +352,7 @@ impl Poseidon {
     /// The target delay at the present window and RTT, rounded down: what a report shows.
     pub fn target_delay(&self) -> Nanos {
         let above = match self.update {
-            Update::Distance | Update::Aimd => {
+            Update::Distance | Update::Aimd | Update::Steady => {
                 ((self.scale() * u64::from(self.weight)) >> Q << self.gain_shift)
                     / u64::from(self.gain.max(1))
             }
@@ -357,17 +388,72 @@ impl Poseidon {
     #[cold]
     #[inline(never)]
     fn on_ack_of_variant(&mut self, ack: &Ack<'_>) {
+        let last_rtt = self.rtt;
+        self.rtt = low_32(ack.rtt.get());
+        self.timeouts = 0;
+        if self.update == Update::Steady {
+            self.keep_wait(last_rtt);
+            self.jitter = ack.chance.to_be_bytes()[0].cast_signed();
+        }
         let Some(delay) = self.signal_delay(ack) else { return };
         let step = match self.update {
-            Update::Distance | Update::Aimd => self.log_step(self.scale(), delay),
+            Update::Distance | Update::Aimd | Update::Steady => self.log_step(self.scale(), delay),
             Update::Ratio => self.log_ratio(delay),
         };
-        if self.update == Update::Aimd && step >= 0 {
+        if self.update == Update::Steady {
+            self.follow_steadily(step, ack);
+        } else if self.update == Update::Aimd && step >= 0 {
             // Swift's increase: one packet per window, or per acknowledged packet below one.
             self.grow((1 << (2 * Q)) / self.window.max(1 << Q), ack);
         } else {
             self.follow(step, ack);
         }
+    }
+
+    /// `steady`, below one packet: writes the window anew for the RTT of this ACK, so that the flow waits as long after
+    /// it as after the last one. Alg. 1 stretches the wait with the RTT, by 1/window times what the RTT has changed.
+    fn keep_wait(&mut self, last_rtt: u32) {
+        if self.window < Packets::ONE.q24() {
+            let gap = u64::from(self.rtt) + self.gap(last_rtt).saturating_sub(u64::from(last_rtt));
+            let window = (u64::from(self.rtt) << Packets::FRACTION_BITS) / gap.max(1);
+            self.window = window.max(u64::from(self.min_window));
+        }
+    }
+
+    /// Moves the window by a part of log2 U: up below one packet, down below two. Otherwise as the paper does; cuts begin
+    /// earlier because a flow that the paper's cut takes below one packet would need many small steps to come back.
+    fn follow_steadily(&mut self, step: i64, ack: &Ack<'_>) {
+        let papers = if step >= 0 { Packets::ONE } else { Packets::whole(2) };
+        if self.window >= papers.q24() {
+            self.run = 0;
+            return self.follow(step, ack);
+        }
+        let part = (step.max(DEEPEST) * self.part(step >= 0)) >> Q;
+        // Far is one doubling of the rate: m in log2 U, which is what `weight` holds for Eq. 3.
+        self.run = if step > i64::from(self.weight) { (self.run + 1).min(LONGEST_RUN) } else { 0 };
+        if part >= 0 {
+            // Below one packet each ACK is a round of its own: a factor U.
+            let (mantissa, whole) = exp2_parts(part.min(self.max_step()));
+            let growth = (mantissa << whole) - ONE.cast_unsigned();
+            self.grow((growth * self.window) >> Packets::FRACTION_BITS, ack);
+        } else {
+            self.follow(part, ack);
+        }
+    }
+
+    /// How much of log2 U one ACK may move the window by: at most all, 24 fractional bits.
+    fn part(&self, grows: bool) -> i64 {
+        let gap = self.gap(self.rtt).clamp(u64::from(self.rtt), u64::from(u32::MAX));
+        // By how much log2 U moves when the delay moves by the gap: both factors have 32 bits.
+        let per_gap = (u64::from(self.gain) * gap) >> self.gain_shift;
+        let most = if grows { HALF << self.run } else { HALF };
+        ((most << Q) / per_gap.max(1)).min(ONE.cast_unsigned()).cast_signed()
+    }
+
+    /// Between two packets, for windows below one, at this RTT: ns.
+    #[inline]
+    fn gap(&self, rtt: u32) -> u64 {
+        (u64::from(rtt) << Packets::FRACTION_BITS) / self.window.max(1)
     }
 
     /// The delay that is held against the target, ns. `None` where nothing is known.
