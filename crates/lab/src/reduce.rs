@@ -8,7 +8,7 @@ use poseidon_plan::records::{
     DecisionRow, DropRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
 };
 use poseidon_plan::{Plan, Report};
-use poseidon_types::{Picos, Signals};
+use poseidon_types::{Bytes, Picos, Signals};
 use std::collections::BTreeMap;
 
 /// No group.
@@ -40,14 +40,18 @@ pub struct Reducer<'a> {
     queues: Vec<Vec<QueueSample>>,
     /// Per group with decisions and phase: round-trip times, ns.
     rtts: Vec<Vec<Vec<f64>>>,
+    /// Per group with decisions and phase: the sum of what those round trips are when nothing waits, ns.
+    unloaded: Vec<Vec<f64>>,
     /// Per group with decisions and phase: sum of hop delays, ns, and how many.
     signals: Vec<Vec<(f64, f64)>>,
     /// Per watched connection: the last window and when it was cut, ps.
     cuts: Vec<(u64, Vec<u64>)>,
     /// Per group: start and latency in us, slowdown.
     latencies: Vec<Vec<(f64, f64, f64)>>,
-    /// Per group: from handing over to arrival, us.
-    arrivals: Vec<Vec<f64>>,
+    /// Per group: start, and from there to arrival, us.
+    arrivals: Vec<Vec<(f64, f64)>>,
+    /// Per watched connection: its round trip when nothing waits, ns.
+    base_rtts: Vec<f64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,10 +85,19 @@ impl<'a> Reducer<'a> {
             sender_series: vec![Vec::new(); groups],
             queues: vec![Vec::new(); resolved.queues.len()],
             rtts: vec![vec![Vec::new(); phases]; groups],
+            unloaded: vec![vec![0.0; phases]; groups],
             signals: vec![vec![(0.0, 0.0); phases]; groups],
             cuts: vec![(0, Vec::new()); watched],
             latencies: vec![Vec::new(); groups],
             arrivals: vec![Vec::new(); groups],
+            base_rtts: plan
+                .watched_connections
+                .iter()
+                .map(|connection| {
+                    let ends = plan.connections[*connection as usize];
+                    plan.base_rtt(ends.from, ends.to).get() as f64 / 1e3
+                })
+                .collect(),
         }
     }
 
@@ -105,9 +118,7 @@ impl<'a> Reducer<'a> {
     /// The numbers.
     pub fn summary(mut self, report: &Report) -> Summary {
         let mut summary = Summary::default();
-        for list in self.rtts.iter_mut().flatten().chain(self.arrivals.iter_mut()) {
-            list.sort_unstable_by(f64::total_cmp);
-        }
+        self.rtts.iter_mut().flatten().for_each(|list| list.sort_unstable_by(f64::total_cmp));
         for phase in 0..self.resolved.phases.len() {
             let window = &self.resolved.phases[phase];
             let mut values = BTreeMap::new();
@@ -266,27 +277,32 @@ impl<'a> Reducer<'a> {
         let Some(rtt) = mean(rtts) else { return };
         put("rtt_mean_us", rtt / 1e3);
         put_percentiles(rtts, 1e-3, "rtt", "_us", put);
-        let plan = self.plan();
-        let connection = plan.connections[group.connections.start as usize];
-        put("queueing_us", (rtt - plan.base_rtt(connection.from, connection.to).get() as f64 / 1e3) / 1e3);
+        put("queueing_us", (rtt - self.unloaded[index][phase] / rtts.len() as f64) / 1e3);
         let (sum, count) = self.signals[index][phase];
         put("signal_us", sum / count / 1e3);
-        let watched = group.connections.clone().map(|c| self.watched_at[c as usize] as usize);
+        let watched = || group.connections.clone().map(|c| self.watched_at[c as usize] as usize);
         let within = |at: &&u64| **at >= window.settled.get() && **at <= window.ends.get();
         let cuts: Vec<f64> =
-            watched.map(|place| self.cuts[place].1.iter().filter(within).count() as f64).collect();
+            watched().map(|place| self.cuts[place].1.iter().filter(within).count() as f64).collect();
         put("cuts", mean(&cuts).unwrap_or(f64::NAN));
-        if let AnyParams::Poseidon(params) = &plan.laws[connection.law as usize] {
-            let place = self.watched_at[group.connections.start as usize] as usize;
-            let rate = self.rate(place, self.on_sample(window.settled), self.on_sample(window.ends));
-            put("target_us", crate::analytic::target_us(params, rate));
+        let plan = self.plan();
+        let law = plan.connections[group.connections.start as usize].law;
+        if let AnyParams::Poseidon(params) = &plan.laws[law as usize] {
+            let (from, to) = (self.on_sample(window.settled), self.on_sample(window.ends));
+            // Of long flows, those that run all along.
+            let runs = |place: &usize| {
+                !group.is_long || window.fair[plan.watched_connections[*place] as usize] > 0.0
+            };
+            let rates: Vec<f64> = watched().filter(runs).map(|place| self.rate(place, from, to)).collect();
+            put("target_us", crate::analytic::target_us(params, mean(&rates).unwrap_or(f64::NAN)));
         }
     }
 
     fn messages(&self, index: usize, group: &GroupOf, window: &Window, put: &mut dyn FnMut(&str, f64)) {
         let (from, to) = (window.begins.max(self.resolved.messages_from), window.ends);
         let us = |at: Picos| at.get() as f64 / 1e6;
-        let counts = self.latencies[index].iter().filter(|(start, ..)| *start >= us(from) && *start < us(to));
+        let is_meant = |start: f64| start >= us(from) && start < us(to);
+        let counts = self.latencies[index].iter().filter(|(start, ..)| is_meant(*start));
         let mut latencies: Vec<f64> = counts.clone().map(|(_, latency, _)| *latency).collect();
         let mut slowdowns: Vec<f64> = counts.map(|(.., slowdown)| *slowdown).collect();
         latencies.sort_unstable_by(f64::total_cmp);
@@ -301,7 +317,10 @@ impl<'a> Reducer<'a> {
         put("latency_mean_us", mean(&latencies).unwrap_or(f64::NAN));
         put_percentiles(&latencies, 1.0, "latency", "_us", put);
         put_percentiles(&slowdowns, 1.0, "slowdown", "", put);
-        put_percentiles(&self.arrivals[index], 1.0, "arrival", "_us", put);
+        let arrivals = self.arrivals[index].iter().filter(|(start, _)| is_meant(*start));
+        let mut arrivals: Vec<f64> = arrivals.map(|(_, taken)| *taken).collect();
+        arrivals.sort_unstable_by(f64::total_cmp);
+        put_percentiles(&arrivals, 1.0, "arrival", "_us", put);
     }
 
     fn queue_values(&self, window: &Window, values: &mut BTreeMap<String, f64>) {
@@ -429,15 +448,33 @@ fn report_values(report: &Report, values: &mut BTreeMap<String, f64>) {
     }
 }
 
-/// The time that a message takes in an empty network, us: the first packet's round trip, and the others behind it through the
-/// slowest link.
+/// The time that a message takes in an empty network, us: its packets one behind the other on every wire, and the ACK of the last
+/// behind that of the one before.
 pub fn ideal_us(plan: &Plan, from: u32, to: u32, size: u64) -> f64 {
     let mtu = plan.transport.mtu.get();
-    let packets = size.div_ceil(mtu).max(1);
-    let wire = size + packets * plan.data_overhead().get();
-    let first = plan.data_size().get().min(wire);
-    let slowest = plan.topology.links_between(from, to).iter().map(|link| link.rate.get()).min().unwrap_or(1);
-    plan.base_rtt(from, to).get() as f64 / 1e6 + (wire - first) as f64 * 8e6 / slowest as f64
+    let before_last = size.div_ceil(mtu).saturating_sub(1);
+    let last = Bytes::new(size - before_last * mtu) + plan.data_overhead();
+    // When the last packet, the one before it and the first reach the next node, and how far apart those behind the first do.
+    let (mut reaches, mut before, mut first, mut apart) =
+        (Picos::ZERO, Picos::ZERO, Picos::ZERO, Picos::ZERO);
+    for (index, link) in plan.topology.links_between(from, to).iter().enumerate() {
+        let pipeline = if index == 0 { Picos::ZERO } else { plan.switch.pipeline };
+        let full = link.rate.send_time_ceil(plan.data_size());
+        apart = apart.max(full);
+        first += pipeline + full;
+        let free = before_last.checked_sub(1).map_or(Picos::ZERO, |others| first + apart * others);
+        reaches = (reaches + pipeline).max(free) + link.rate.send_time_ceil(last) + link.delay;
+        before = free + link.delay;
+        first += link.delay;
+    }
+    for (index, link) in plan.topology.links_between(to, from).iter().enumerate() {
+        let pipeline = if index == 0 { Picos::ZERO } else { plan.switch.pipeline };
+        let ack = link.rate.send_time_ceil(plan.ack_size());
+        before += pipeline + ack;
+        reaches = (reaches + pipeline).max(before) + ack + link.delay;
+        before += link.delay;
+    }
+    reaches.get() as f64 / 1e6
 }
 
 impl Sink for Reducer<'_> {
@@ -457,11 +494,10 @@ impl Sink for Reducer<'_> {
         let message = self.plan().messages[row.message as usize];
         if let Some((index, group)) = self.group(message.connection)
             && !group.is_long
-            && message.at >= self.resolved.messages_from
         {
             // A message that waited for another has no time of its own in the plan; its latency is the sender's to tell.
             if let Some(taken) = row.at.checked_sub(message.at) {
-                self.arrivals[index].push(taken.get() as f64 / 1e6);
+                self.arrivals[index].push((message.at.get() as f64 / 1e6, taken.get() as f64 / 1e6));
             }
         }
     }
@@ -515,6 +551,7 @@ impl Sink for Reducer<'_> {
         *last = row.window.q24();
         if let Some(phase) = self.phase_at(row.at) {
             self.rtts[index][phase].push(row.rtt.get() as f64);
+            self.unloaded[index][phase] += self.base_rtts[place];
             if let Some(delay) = row.hop_delay {
                 let (sum, count) = &mut self.signals[index][phase];
                 *sum += delay.get() as f64;
