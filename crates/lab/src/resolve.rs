@@ -6,9 +6,9 @@ use crate::scenario::{
     TrafficKind, TrafficSpec,
 };
 use core::ops::Range;
-use poseidon_laws::AnyParams;
 use poseidon_laws::params::ParamError;
 use poseidon_laws::parts::plb::PlbParams;
+use poseidon_laws::{AnyParams, BuildError};
 use poseidon_plan::patterns::{
     Carried, Class, Destinations, Group, Incast, LongFlows, Pattern, Permutation, Phase, Phases,
     PoissonFlows, Racks, RotatingIncast, SizeDistribution, Stagger, Traffic, UniformRandom,
@@ -19,7 +19,7 @@ use poseidon_plan::switch::{
 use poseidon_plan::topology::{Chain, Edges, Tiers};
 use poseidon_plan::traffic::{Amount, Connection};
 use poseidon_plan::transport::{Acks, Echo, Eligibility, Recovery, Spread, Transport};
-use poseidon_plan::{Backend, Link, Plan, Topology};
+use poseidon_plan::{Backend, Link, Plan, PlanError, Topology};
 use poseidon_types::{Picos, Signals};
 
 /// A cell with a seed: what runs, and what is measured in it.
@@ -91,7 +91,8 @@ pub fn resolve(scenario: &Scenario, seed: u64, backend: &dyn Backend) -> Result<
     topology.check().map_err(|why| format!("topology: {why}"))?;
     let racks = Racks::of(&topology);
     let mut laws = Laws { scenario, names: Vec::new(), params: Vec::new() };
-    laws.index(&scenario.law)?;
+    // Those that no traffic runs are only looked at, so that they make no switch write what nobody reads.
+    scenario.laws.keys().chain([&scenario.law]).try_for_each(|name| law(scenario, name).map(drop))?;
     let stop = scenario.stop.0;
     let phases = windows(scenario)?;
     let mut traffic = Traffic::default();
@@ -106,8 +107,7 @@ pub fn resolve(scenario: &Scenario, seed: u64, backend: &dyn Backend) -> Result<
         let made = of_kind(spec, &class, scenario, &topology, &racks, stop)
             .map_err(|why| format!("traffic {:?}: {why}", spec.name))?;
         traffic.add(made);
-        let is_long = matches!(spec.kind, TrafficKind::LongFlows | TrafficKind::Phased)
-            || spec.kind == TrafficKind::Permutation && spec.size.is_none();
+        let is_long = spec.is_long();
         let rates = scenario.observe.rates.as_ref();
         groups.push(GroupOf {
             name: spec.name.clone(),
@@ -127,7 +127,19 @@ pub fn resolve(scenario: &Scenario, seed: u64, backend: &dyn Backend) -> Result<
     }
     let listed = scenario.observe.decisions.iter().chain(scenario.observe.rates.iter().flatten());
     check_names(listed, &groups, "observe")?;
-    check_names(scenario.phase.iter().flat_map(|phase| phase.flows.keys()), &groups, "phase")?;
+    for phase in &scenario.phase {
+        let place = format!("phase {:?}", phase.name);
+        check_names(phase.flows.keys(), &groups, &place)?;
+        let is_phased = |name: &&String| {
+            scenario.traffic.iter().any(|t| t.name == **name && t.kind == TrafficKind::Phased)
+        };
+        if let Some(name) = phase.flows.keys().find(|name| !is_phased(name)) {
+            return Err(format!(
+                "{place}: flows are given for {name:?}, which is not of the kind phased; make it so, or leave it out"
+            ));
+        }
+    }
+    check_marks(scenario, &groups)?;
     let watched = |group: &&GroupOf| group.has_decisions || group.has_rates;
     let plan = Plan {
         seed,
@@ -162,11 +174,38 @@ pub fn resolve(scenario: &Scenario, seed: u64, backend: &dyn Backend) -> Result<
         bin,
         messages_from: scenario.observe.messages_from.0,
     };
-    resolved.plan.check(backend.supplies(&resolved.plan)).map_err(|error| error.to_string())?;
+    resolved.plan.check(backend.supplies(&resolved.plan)).map_err(|error| refusal(&resolved, &error))?;
     share_uplinks(&mut resolved, scenario, backend)?;
     watch_queues(&mut resolved, scenario, backend)?;
     give_fair_shares(&mut resolved, backend);
     Ok(resolved)
+}
+
+/// Why a plan is refused, in the words of a scenario.
+fn refusal(resolved: &Resolved, error: &PlanError) -> String {
+    let connection = match error {
+        PlanError::Law { connection, .. } => Some(*connection),
+        PlanError::Connection { index, .. } => Some(*index),
+        PlanError::Message { index, .. } => {
+            resolved.plan.messages.get(*index).map(|message| message.connection as usize)
+        }
+        _ => None,
+    };
+    let owner = |group: &&GroupOf| connection.is_some_and(|c| group.connections.contains(&count(c)));
+    let Some(group) = resolved.groups.iter().find(owner) else { return error.to_string() };
+    let (name, law) = (&group.name, &group.law);
+    match error {
+        PlanError::Law { error: BuildError::MissingSignals { missing, .. }, .. } => {
+            let of_switches = missing.without(Signals::MAX_HOP_DELAY | Signals::HOP_RECORDS).is_empty();
+            let fix = if of_switches { "set switch.stamp to \"auto\"" } else { "choose another law" };
+            format!("traffic {name:?}: law {law:?} needs {missing}, which nobody tells it; {fix}")
+        }
+        PlanError::Law { error, .. } => format!("traffic {name:?}: {error}"),
+        PlanError::Connection { why, .. } | PlanError::Message { why, .. } => {
+            format!("traffic {name:?}: {why}")
+        }
+        other => other.to_string(),
+    }
 }
 
 /// The laws of a cell, each once.
@@ -284,6 +323,26 @@ fn switch(scenario: &Scenario, laws: &[AnyParams]) -> Result<Switch, String> {
     })
 }
 
+/// A law that waits for marks where no switch makes any would only ever grow.
+fn check_marks(scenario: &Scenario, groups: &[GroupOf]) -> Result<(), String> {
+    if scenario.switch.mark.policy != "off" {
+        return Ok(());
+    }
+    for group in groups {
+        if law(scenario, &group.law)?.needs().supplies(Signals::ECN_ECHO) {
+            let known = poseidon_plan::switch::MARKS.iter().map(|policy| policy.name);
+            let known: Vec<&str> = known.filter(|name| *name != "off").collect();
+            return Err(format!(
+                "traffic {:?}: law {:?} needs marks and switch.mark is off; give it a policy: {}",
+                group.name,
+                group.law,
+                known.join(", ")
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// What the laws of a cell need written into packets.
 fn stamp(spec: StampSpec, laws: &[AnyParams]) -> Result<Stamp, String> {
     let needs = laws.iter().fold(Signals::NONE, |needs, law| needs.union(law.needs()));
@@ -375,6 +434,11 @@ fn windows(scenario: &Scenario) -> Result<Vec<Window>, String> {
     if !(0.0..1.0).contains(&settle) {
         return Err("observe.settle is a part of a phase: at least 0 and below 1".into());
     }
+    for (index, phase) in scenario.phase.iter().enumerate() {
+        if scenario.phase[..index].iter().any(|before| before.name == phase.name) {
+            return Err(format!("two phases are called {:?}; give each a name of its own", phase.name));
+        }
+    }
     let whole = [("all".to_owned(), Picos::ZERO)];
     let starts: Vec<(String, Picos)> = match scenario.phase.as_slice() {
         [] => whole.to_vec(),
@@ -409,6 +473,7 @@ fn of_kind(
     racks: &Racks,
     stop: Picos,
 ) -> Result<Traffic, String> {
+    refuse_unread(spec)?;
     let needs = |key: &str| format!("{key} is missing");
     let hosts = |key: &str, of: &Option<OneOrMore>| {
         let of = of.as_ref().ok_or_else(|| needs(key))?;
@@ -512,6 +577,45 @@ fn of_kind(
     made.map_err(|error| error.to_string())
 }
 
+/// Refuses what a kind does not read: it would be a wish that nobody hears.
+fn refuse_unread(spec: &TrafficSpec) -> Result<(), String> {
+    let reads: &[&str] = match spec.kind {
+        TrafficKind::LongFlows => &["from", "to", "count", "start", "until", "spread"],
+        TrafficKind::Phased => &["from", "to", "count", "spread"],
+        TrafficKind::Incast => &["from", "to", "count", "size", "start", "together", "every"],
+        TrafficKind::RotatingIncast => &["from", "to", "count", "size", "every", "start", "until"],
+        TrafficKind::UniformRandom => {
+            &["from", "to", "count", "size", "rate", "fresh", "partners", "start", "until"]
+        }
+        TrafficKind::PoissonFlows => &["load", "sizes", "rate", "start", "until"],
+        TrafficKind::Permutation => &["from", "count", "size", "start"],
+    };
+    let given = [
+        ("from", spec.from.is_some()),
+        ("to", spec.to.is_some()),
+        ("count", spec.count.is_some()),
+        ("start", !spec.start.0.is_zero()),
+        ("until", spec.until.is_some()),
+        ("spread", spec.spread.is_some()),
+        ("together", spec.together.is_some()),
+        ("every", spec.every.is_some()),
+        ("size", spec.size.is_some()),
+        ("rate", spec.rate.is_some()),
+        ("fresh", spec.fresh),
+        ("partners", spec.partners.is_some()),
+        ("load", spec.load.is_some()),
+        ("sizes", spec.sizes.is_some()),
+        ("fan", spec.fan.is_some()),
+    ];
+    match given.iter().find(|(key, is_given)| *is_given && !reads.contains(key)) {
+        Some((key, _)) => Err(format!("{key} means nothing to this kind, which reads {}", reads.join(", "))),
+        None if spec.kind == TrafficKind::Incast && spec.every.is_some() && spec.together.is_none() => {
+            Err("every needs together: so many begin, and the next so much later".into())
+        }
+        None => Ok(()),
+    }
+}
+
 /// Lets each message begin at a random time within `spread` of its own.
 fn spread_out(mut traffic: Traffic, class: &Class, spread: Picos) -> Traffic {
     let chance = class.chance.named("spread");
@@ -572,7 +676,7 @@ fn watch_queues(resolved: &mut Resolved, scenario: &Scenario, backend: &dyn Back
         let first = group.and_then(|group| resolved.plan.connections.get(group.connections.start as usize));
         let Some(first) = first else { continue };
         let route = backend.routes(&resolved.plan, &[*first]).remove(0);
-        let hop = hop.map_or(route.len() - 1, |hop| hop as usize);
+        let hop = hop.map_or_else(|| route.len().saturating_sub(1), |hop| hop as usize);
         let Some(port) = route.get(hop) else {
             return Err(format!("observe.queues.{name}: there are only {} hops on that way", route.len()));
         };

@@ -3,9 +3,11 @@
 //! A value of a sweep is put into the text of the scenario where `$sweep` stands, so that what a cell says is a scenario of its own and
 //! an error has its line. A value that is a table has a `name`, any variables, and a `set` of keys that it changes.
 
+use super::error::{advice, key_line};
+use super::text::plain;
 use super::{Scenario, ScenarioError, Text};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use toml::{Table, Value};
 
 /// What a cell has of one sweep.
@@ -36,23 +38,37 @@ struct Choice {
 
 /// The cells of a scenario; with `quick`, those that are left of it, cut as it says.
 pub fn cells(file: &str, text: &str, quick: bool) -> Result<Vec<Cell>, ScenarioError> {
-    let refuse = |what: String| ScenarioError { file: file.to_owned(), line: None, what };
+    let refuse =
+        |key: &str, what: String| ScenarioError { file: file.to_owned(), line: key_line(text, key, 1), what };
     let table: Table = text.parse().map_err(|error| ScenarioError::from_toml(file, text, &error))?;
     let sweep = match table.get("sweep") {
         Some(Value::Table(sweep)) => sweep.clone(),
         Some(_) => {
-            return Err(refuse("sweep is a table of lists: [sweep] law = [\"poseidon\", \"swift\"]".into()));
+            let what = "sweep is a table of lists: [sweep] law = [\"poseidon\", \"swift\"]";
+            return Err(refuse("sweep", what.into()));
         }
         None => Table::new(),
     };
-    let kept = if quick { quick_sweeps(&table) } else { BTreeMap::new() };
+    let kept = quick_sweeps(&table);
+    if let Some(name) = kept.keys().find(|name| !sweep.contains_key(*name)) {
+        let known: Vec<&String> = sweep.keys().collect();
+        return Err(refuse(
+            "quick",
+            format!("quick.sweep: there is no sweep {name:?}; {}", advice(name, &known)),
+        ));
+    }
     let mut combinations: Vec<Vec<(String, Choice)>> = vec![Vec::new()];
     for (name, values) in &sweep {
-        let choices = choices(name, values).map_err(&refuse)?;
-        let stays = |choice: &Choice| kept.get(name).is_none_or(|kept| kept.contains(&choice.name));
+        let choices = choices(name, values).map_err(|what| refuse(name, what))?;
+        let known: Vec<&String> = choices.iter().map(|choice| &choice.name).collect();
+        if let Some(value) = kept.get(name).into_iter().flatten().find(|value| !known.contains(value)) {
+            let what = format!("quick.sweep: {name:?} has no value {value:?}; {}", advice(value, &known));
+            return Err(refuse("quick", what));
+        }
+        let stays = |choice: &Choice| !quick || kept.get(name).is_none_or(|kept| kept.contains(&choice.name));
         let choices: Vec<Choice> = choices.into_iter().filter(stays).collect();
         if choices.is_empty() {
-            return Err(refuse(format!("sweep {name:?} has no value left; give it at least one")));
+            return Err(refuse(name, format!("sweep {name:?} has no value left; give it at least one")));
         }
         combinations = combinations
             .iter()
@@ -75,25 +91,30 @@ fn quick_sweeps(table: &Table) -> BTreeMap<String, Vec<String>> {
     sweeps.into_iter().flatten().map(|(sweep, list)| (sweep.clone(), names(list))).collect()
 }
 
-/// A value as people write it, without quotes.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
 fn choices(sweep: &str, values: &Value) -> Result<Vec<Choice>, String> {
     let Value::Array(values) = values else {
         return Err(format!("sweep {sweep:?} is a list of values: {sweep} = [1, 2, 4]"));
     };
-    values.iter().map(|value| choice(sweep, value)).collect()
+    if sweep == "phase" {
+        return Err("phases are no sweep; give the sweep \"phase\" another name".into());
+    }
+    let choices: Vec<Choice> = values.iter().map(|value| choice(sweep, value)).collect::<Result<_, _>>()?;
+    let names: BTreeSet<&str> = choices.iter().map(|choice| choice.name.as_str()).collect();
+    if names.len() < choices.len() {
+        return Err(format!("sweep {sweep:?} has a value twice; each is a cell of its own"));
+    }
+    Ok(choices)
 }
 
 fn choice(sweep: &str, value: &Value) -> Result<Choice, String> {
     let Value::Table(table) = value else {
-        let set =
-            if sweep == "law" { Table::from_iter([("law".to_owned(), value.clone())]) } else { Table::new() };
+        let set = match (sweep, value) {
+            ("law", Value::String(_)) => Table::from_iter([("law".to_owned(), value.clone())]),
+            ("law", _) => {
+                return Err(format!("{value} is no law; a sweep of laws has their names, in quotes"));
+            }
+            _ => Table::new(),
+        };
         return Ok(Choice { name: plain(value), variables: vec![(sweep.to_owned(), value.clone())], set });
     };
     let Some(Value::String(name)) = table.get("name") else {
@@ -123,25 +144,30 @@ fn cell(
         line: Some(line),
         what,
     })?;
-    let mut set = Table::new();
-    combination.iter().for_each(|(_, choice)| merge(&mut set, &choice.set));
-    let law = match set.remove("law") {
-        Some(Value::String(law)) => Some(law),
-        _ => None,
+    let in_set = |what: String| ScenarioError {
+        file: file.to_owned(),
+        line: key_line(text, "set", 1).or_else(|| key_line(text, "sweep", 1)),
+        what,
     };
-    let mut scenario: Scenario = if set.is_empty() {
+    let mut set = Table::new();
+    for (sweep, choice) in combination {
+        let name = &choice.name;
+        merge(&mut set, &choice.set)
+            .map_err(|what| in_set(format!("{name:?} of sweep {sweep:?}: {what}")))?;
+    }
+    let mut scenario: Scenario = if set.iter().all(|(key, value)| key == "law" && value.is_str()) {
         toml::from_str(&own).map_err(|error| ScenarioError::from_toml(file, &own, &error))?
     } else {
         let mut table: Table = own.parse().map_err(|error| ScenarioError::from_toml(file, &own, &error))?;
-        merge(&mut table, &set);
-        // Without a line: what is wrong stands in a value of a sweep.
-        Scenario::deserialize(table).map_err(|error| {
-            let refused = ScenarioError::from_toml(file, "", &error);
-            ScenarioError { line: None, ..refused }
+        merge(&mut table, &set).map_err(in_set)?;
+        Scenario::deserialize(table).map_err(|error| match toml::from_str::<Scenario>(&own) {
+            // It is wrong without the sweep as well, and there it has a line.
+            Err(error) => ScenarioError::from_toml(file, &own, &error),
+            Ok(_) => in_set(ScenarioError::from_toml(file, "", &error).what),
         })?
     };
-    if let Some(law) = law {
-        scenario.law = law;
+    if let Some(Value::String(law)) = set.get("law") {
+        scenario.law.clone_from(law);
     }
     if quick {
         scenario.seeds = scenario.quick.seeds.unwrap_or(scenario.seeds);
@@ -159,24 +185,24 @@ fn cell(
 }
 
 /// Puts the keys of `with` over those of `table`; a key with dots is a path.
-fn merge(table: &mut Table, with: &Table) {
-    for (key, value) in with {
-        put(table, key, value);
-    }
+fn merge(table: &mut Table, with: &Table) -> Result<(), String> {
+    with.iter().try_for_each(|(key, value)| put(table, key, value))
 }
 
-fn put(table: &mut Table, path: &str, value: &Value) {
+fn put(table: &mut Table, path: &str, value: &Value) -> Result<(), String> {
+    let no_table =
+        |key: &str| format!("{key:?} is no table, so no key of it can be set; write $variables there");
     match path.split_once('.') {
-        Some((first, rest)) => {
-            let inner = table.entry(first).or_insert_with(|| Value::Table(Table::new()));
-            if let Value::Table(inner) = inner {
-                put(inner, rest, value);
-            }
-        }
+        Some((first, rest)) => match table.entry(first).or_insert_with(|| Value::Table(Table::new())) {
+            Value::Table(inner) => put(inner, rest, value),
+            _ => Err(no_table(first)),
+        },
         None => match (table.get_mut(path), value) {
             (Some(Value::Table(inner)), Value::Table(with)) => merge(inner, with),
+            (Some(_), Value::Table(_)) => Err(no_table(path)),
             _ => {
                 table.insert(path.to_owned(), value.clone());
+                Ok(())
             }
         },
     }
@@ -200,7 +226,7 @@ fn substitute(text: &str, variables: &[&(String, Value)]) -> Result<String, (usi
             let name = &rest[at + 1..name_end];
             let Some((_, value)) = variables.iter().find(|(known, _)| known == name) else {
                 let known: Vec<&str> = variables.iter().map(|(known, _)| known.as_str()).collect();
-                return Err((number, format!("there is no ${name}; {}", super::error::advice(name, &known))));
+                return Err((number, format!("there is no ${name}; {}", advice(name, &known))));
             };
             let is_whole = rest[..at].ends_with('"') && rest[name_end..].starts_with('"');
             if is_whole && !value.is_str() {
@@ -270,6 +296,38 @@ mod tests {
             said("[topology]\nkind = \"poseidon-clos\"\nrack = 2\n")
                 .starts_with("test.toml:6: there is no key \"rack\"")
         );
+    }
+
+    #[test]
+    fn sweeps_that_would_be_read_otherwise_than_meant_are_refused() {
+        for (rest, says) in [
+            ("sweep = 1\n", "4: sweep is a table of lists"),
+            ("[sweep]\nn = 3\n", "5: sweep \"n\" is a list of values"),
+            ("[sweep]\nn = [1, 2, 1]\n", "5: sweep \"n\" has a value twice"),
+            ("[sweep]\nn = []\n", "5: sweep \"n\" has no value left"),
+            ("[sweep]\nlaw = [1]\n", "5: 1 is no law"),
+            ("[sweep]\nphase = [1]\n", "5: phases are no sweep"),
+            ("[[sweep.n]]\nk = 1\n", "4: a value of sweep \"n\" has no name"),
+            ("[sweep]\nn = [1]\n[quick]\nsweep = { m = [1] }\n", "6: quick.sweep: there is no sweep \"m\""),
+            ("[sweep]\nn = [1]\n[quick]\nsweep = { n = [2] }\n", "6: quick.sweep: \"n\" has no value \"2\""),
+            ("[[sweep.n]]\nname = \"x\"\nset = { \"stop.x\" = 1 }\n", "6: \"stop\" is no table"),
+            ("[[sweep.n]]\nname = \"x\"\nset = { seds = 1 }\n", "6: there is no key \"seds\""),
+            ("seds = 1\n[[sweep.n]]\nname = \"x\"\nset = { seeds = 1 }\n", "4: there is no key \"seds\""),
+        ] {
+            let said = read(rest).expect_err(rest).to_string();
+            assert!(said.starts_with(&format!("test.toml:{says}")), "{rest}{said}");
+        }
+    }
+
+    #[test]
+    fn a_number_is_spelled_alike_in_sweeps_and_claims() {
+        let cells = read(
+            "[sweep]\nm = [0.5, 1.0]\n[[claim]]\nsays = \"s\"\npaper = \"p\"\nwhere = { m = 0.5 }\nagainst = { m = 1.0 }\n",
+        )
+        .expect("a scenario");
+        let claim = &cells[0].scenario.claim[0];
+        assert_eq!(claim.cells["m"].0, [cells[0].labels[0].value.as_str()]);
+        assert_eq!(claim.against.as_ref().expect("given")["m"].0, cells[1].labels[0].value);
     }
 
     #[test]

@@ -36,10 +36,23 @@ impl ScenarioError {
                 line = key_line(text, field, line.unwrap_or(1)).or(line);
                 format!("there is no key {field:?} here; {}", advice(field, &known))
             }
-            None => message,
+            None => {
+                line = line.map(|line| inside(text, line, &message).unwrap_or(line));
+                message
+            }
         };
         Self { file: file.to_owned(), line, what }
     }
+}
+
+/// The line in the table headed on `head` where the word stands that a message quotes: tables with a kind, and those that take any
+/// parameter, are read as a whole first.
+fn inside(text: &str, head: usize, message: &str) -> Option<usize> {
+    let mut lines = (1..).zip(text.lines()).skip(head - 1);
+    lines.next().filter(|(_, line)| line.trim_start().starts_with('['))?;
+    let word = format!("\"{}\"", message.split('"').nth(1)?);
+    let mut own = lines.take_while(|(_, line)| !line.trim_start().starts_with('['));
+    own.find(|(_, line)| line.contains(&word)).map(|(number, _)| number)
 }
 
 /// The field and the known ones of serde's message about an unknown field or variant.
@@ -51,17 +64,19 @@ fn unknown_field(message: &str) -> Option<(&str, Vec<&str>)> {
 }
 
 /// The line on which a key stands, at or after `from`; or anywhere.
-fn key_line(text: &str, key: &str, from: usize) -> Option<usize> {
-    let stands = |line: &str| {
-        line.match_indices(key).any(|(at, _)| {
-            let before = line[..at].chars().next_back();
-            let after = line[at + key.len()..].trim_start();
-            before.is_none_or(|c| !c.is_alphanumeric() && c != '-' && c != '_')
-                && after.starts_with(['=', ']'])
-        })
-    };
-    let lines = || text.lines().enumerate().filter(|(_, line)| stands(line)).map(|(index, _)| index + 1);
+pub(crate) fn key_line(text: &str, key: &str, from: usize) -> Option<usize> {
+    let lines =
+        || text.lines().enumerate().filter(|(_, line)| has_key(line, key)).map(|(index, _)| index + 1);
     lines().find(|line| *line >= from).or_else(|| lines().next())
+}
+
+/// Whether a key stands on a line, or heads a table there.
+fn has_key(line: &str, key: &str) -> bool {
+    line.match_indices(key).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + key.len()..].trim_start();
+        before.is_none_or(|c| !c.is_alphanumeric() && c != '-' && c != '_') && after.starts_with(['=', ']'])
+    })
 }
 
 /// The known word that was meant, or all of them.

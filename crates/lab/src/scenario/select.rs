@@ -67,7 +67,8 @@ fn part(text: &str) -> Result<(&str, Range<u32>), String> {
     let wrong = || format!("{text:?} is no word with a number or a range; write \"rack0\" or \"rack[1-9]\"");
     let at = text.find(|c: char| c == '[' || c.is_ascii_digit()).ok_or_else(wrong)?;
     let (word, range) = text.split_at(at);
-    let number = |text: &str| text.trim().parse::<u32>().map_err(|_| wrong());
+    // A range ends behind its last number, which must be one as well.
+    let number = |text: &str| text.trim().parse().ok().filter(|n| *n < u32::MAX).ok_or_else(wrong);
     let range = match range.strip_prefix('[').and_then(|range| range.strip_suffix(']')) {
         Some(inside) => match inside.split_once('-') {
             Some((first, last)) => {
@@ -132,6 +133,9 @@ mod tests {
         assert_eq!(said("host[0-96]"), "\"host[0-96]\": there are only 96 hosts");
         assert!(said("rack[3-1].host0").contains("backwards"));
         assert!(said("hosts").contains("rack0"));
+        for text in ["host4294967295", "host[0-4294967295]", "host[4294967295-0]", "host99999999999"] {
+            assert!(said(text).contains("is no word with a number"), "{text}");
+        }
     }
 
     #[test]

@@ -120,16 +120,20 @@ impl JsonSchema for OneOrMore {
     }
 }
 
+/// A value as people write it, without quotes. Sweeps name their values so, and claims theirs.
+pub(super) fn plain(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// One value or a list of them, each as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scalars(pub Vec<String>);
 
 impl<'de> Deserialize<'de> for Scalars {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let plain = |value: &toml::Value| match value {
-            toml::Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
         Ok(match toml::Value::deserialize(deserializer)? {
             toml::Value::Array(list) => Self(list.iter().map(plain).collect()),
             one => Self(vec![plain(&one)]),
@@ -175,7 +179,7 @@ impl<'de> Deserialize<'de> for Scalar {
             }
 
             fn visit_f64<E: Error>(self, value: f64) -> Result<Self::Value, E> {
-                Ok(Scalar(value.to_string()))
+                Ok(Scalar(plain(&toml::Value::Float(value))))
             }
         }
         deserializer.deserialize_any(Reader)

@@ -31,7 +31,7 @@ pub struct TrafficSpec {
     pub until: Option<Time>,
     /// Each begins at a random time within this.
     pub spread: Option<Time>,
-    /// So many begin together (`incast`), and the next `every` so much later; or flows of `long-flows` begin one by one.
+    /// So many begin together (`incast`), and the next `every` so much later.
     pub together: Option<u32>,
     /// See `together`; the period of `rotating-incast`.
     pub every: Option<Time>,
@@ -54,23 +54,34 @@ pub struct TrafficSpec {
     pub share_uplink_of: Option<String>,
 }
 
+impl TrafficSpec {
+    /// Whether it has no end of its own: its rates are measured, not its latencies.
+    pub fn is_long(&self) -> bool {
+        match self.kind {
+            TrafficKind::LongFlows | TrafficKind::Phased => true,
+            TrafficKind::Incast | TrafficKind::Permutation => self.size.is_none(),
+            TrafficKind::RotatingIncast | TrafficKind::UniformRandom | TrafficKind::PoissonFlows => false,
+        }
+    }
+}
+
 /// What is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrafficKind {
-    /// Flows that run from one time to another: from, to, count, start, until, spread, every.
+    /// Flows that run from one time to another: from, to, count, start, until, spread.
     LongFlows,
-    /// Long flows of which each phase says how many run: from, to.
+    /// Long flows of which each phase says how many run: from, to, count, spread.
     Phased,
-    /// Many to one: from, to, size, start, together, every.
+    /// Many to one: from, to, count, size, start, together, every. Without a size they are long flows.
     Incast,
-    /// Many to one, and the one advances: from, to, size, every, start, until.
+    /// Many to one, and the one advances: from, to, count, size, every, start, until.
     RotatingIncast,
-    /// Messages of one size to hosts drawn from a group: from, to, size, rate, fresh, partners, start, until.
+    /// Messages of one size to hosts drawn from a group: from, to, count, size, rate, fresh, partners, start, until.
     UniformRandom,
-    /// Flows of a distribution at a load, every host to hosts of other racks: load, sizes, start, until.
+    /// Flows of a distribution at a load, every host to hosts of other racks: load, sizes, rate, start, until.
     PoissonFlows,
-    /// Each host to one other, drawn: from, size, start.
+    /// Each host to one other, drawn: from, count, size, start. Without a size they are long flows.
     Permutation,
 }
 
