@@ -74,6 +74,7 @@ pub struct Measured {
 /// Judges a claim.
 pub fn judge(claim: &ClaimSpec, runs: &[Ran]) -> Result<Verdict, String> {
     let must = must(claim)?;
+    check_form(claim)?;
     let mut verdict = Verdict {
         says: claim.says.clone(),
         paper: claim.paper.clone(),
@@ -166,11 +167,42 @@ fn must(claim: &ClaimSpec) -> Result<Must, String> {
     }
 }
 
+/// Refuses a claim that could not fail, or not hold, whatever is measured.
+fn check_form(claim: &ClaimSpec) -> Result<(), String> {
+    let is_share = claim.form == As::ShareOfGain;
+    let why = if claim.against.is_none() && (claim.form != As::Ratio || claim.baseline.is_some()) {
+        "is held against nothing; add against, or leave out as and baseline"
+    } else if is_share != claim.baseline.is_some() {
+        "needs both for a share of a gain: as = \"share-of-gain\" and a baseline"
+    } else if claim.within.is_some_and(|[low, high]| low > high || low.is_nan() || high.is_nan()) {
+        "has a range that nothing is within; write the smaller number first"
+    } else if claim.near == Some(0.0) {
+        "cannot be half to twice of zero; write within"
+    } else if claim.gating && claim.not_comparable.is_some() {
+        "is gating, but not comparable, so it cannot fail; leave out one of them"
+    } else {
+        return Ok(());
+    };
+    Err(format!("claim {:?} {why}", claim.says))
+}
+
 /// A cell and phase with its value in each seed.
 #[derive(Clone, Debug)]
 struct Point {
     labels: Vec<Label>,
-    values: Vec<f64>,
+    by_seed: BTreeMap<u64, f64>,
+}
+
+impl Point {
+    fn values(&self) -> Vec<f64> {
+        self.by_seed.values().copied().collect()
+    }
+}
+
+/// The seeds that all of these points have.
+fn shared_seeds(points: &[&Point]) -> Vec<u64> {
+    let first = points.first().into_iter().flat_map(|point| point.by_seed.keys().copied());
+    first.filter(|seed| points.iter().all(|point| point.by_seed.contains_key(seed))).collect()
 }
 
 /// The cells that a claim is about, each phase a cell of its own.
@@ -184,28 +216,31 @@ fn points(claim: &ClaimSpec, runs: &[Ran]) -> Result<Vec<Point>, String> {
             .iter()
             .all(|(sweep, value)| labels.iter().any(|l| l.sweep == *sweep && value.0.contains(&l.value)))
     };
-    for sweep in claim.cells.keys().chain(claim.against.iter().flat_map(BTreeMap::keys)) {
+    let others = claim.against.iter().chain(&claim.baseline).flat_map(BTreeMap::keys);
+    let axes = [&claim.average_over, &claim.rising, &claim.falling].into_iter().flatten();
+    for sweep in claim.cells.keys().chain(others).chain(axes) {
         if !here.is_empty() && !here.keys().any(|labels| labels.iter().any(|label| label.sweep == *sweep)) {
             return Err(format!("claim {:?}: there is no sweep {sweep:?}", claim.says));
         }
     }
     let mut points = Vec::new();
     for (labels, by_seed) in here.iter().filter(|(labels, _)| is_meant(labels)) {
-        let values: Vec<f64> = match &claim.against {
-            None => by_seed.values().copied().collect(),
+        let by_seed = match &claim.against {
+            None => by_seed.clone(),
             Some(against) => {
                 let other = replaced(labels, against);
                 let Some(others) = here.get(&other) else { continue };
                 let base = claim.baseline.as_ref().and_then(|baseline| here.get(&replaced(labels, baseline)));
                 let pair = |(seed, value): (&u64, &f64)| {
                     let base = base.and_then(|base| base.get(seed)).copied().unwrap_or(f64::NAN);
-                    Some(form(claim.form, *value, *others.get(seed)?, base)).filter(|value| value.is_finite())
+                    let held = form(claim.form, *value, *others.get(seed)?, base);
+                    held.is_finite().then_some((*seed, held))
                 };
                 by_seed.iter().filter_map(pair).collect()
             }
         };
-        if !values.is_empty() {
-            points.push(Point { labels: labels.clone(), values });
+        if !by_seed.is_empty() {
+            points.push(Point { labels: labels.clone(), by_seed });
         }
     }
     order(&mut points, runs);
@@ -278,25 +313,26 @@ fn without<'a>(points: &'a [Point], axis: &str) -> Vec<(Vec<Label>, Vec<&'a Poin
 /// The mean over an axis, seed by seed.
 fn averaged(points: &[Point], axis: &str) -> Vec<Point> {
     let point = |(labels, members): (Vec<Label>, Vec<&Point>)| {
-        let seeds = members.iter().map(|point| point.values.len()).min().unwrap_or(0);
-        let of_seed = |seed: usize| {
-            let values: Vec<f64> = members.iter().map(|point| point.values[seed]).collect();
-            mean(&values).unwrap_or(f64::NAN)
+        let of_seed = |seed: u64| {
+            let values: Vec<f64> = members.iter().map(|point| point.by_seed[&seed]).collect();
+            (seed, mean(&values).unwrap_or(f64::NAN))
         };
-        Point { labels, values: (0..seeds).map(of_seed).collect() }
+        let by_seed = shared_seeds(&members).into_iter().map(of_seed).collect();
+        Point { labels, by_seed }
     };
     without(points, axis).into_iter().map(point).collect()
 }
 
 fn each(points: &[Point], holds: &dyn Fn(f64) -> bool) -> Vec<Measured> {
     let measured = |point: &Point| {
-        let passed = point.values.iter().filter(|value| holds(**value)).count();
+        let values = point.values();
+        let passed = values.iter().filter(|value| holds(**value)).count();
         Some(Measured {
             cell: named(&point.labels),
-            ours: Estimate::of(&point.values)?,
+            ours: Estimate::of(&values)?,
             passed,
-            of: point.values.len(),
-            holds: enough(passed, point.values.len()),
+            of: values.len(),
+            holds: enough(passed, values.len()),
         })
     };
     points.iter().filter_map(measured).collect()
@@ -305,14 +341,14 @@ fn each(points: &[Point], holds: &dyn Fn(f64) -> bool) -> Vec<Measured> {
 /// The cells along an axis: in how many seeds every step goes the right way.
 fn along(points: &[Point], axis: &str, goes: fn(f64, f64) -> bool) -> Vec<Measured> {
     let measured = |(_, members): &(Vec<Label>, Vec<&Point>)| -> Vec<Measured> {
-        let seeds = members.iter().map(|point| point.values.len()).min().unwrap_or(0);
+        let seeds = shared_seeds(members);
         let is_right =
-            |seed: &usize| members.windows(2).all(|pair| goes(pair[0].values[*seed], pair[1].values[*seed]));
-        let passed = (0..seeds).filter(is_right).count();
-        let holds = members.len() > 1 && enough(passed, seeds);
+            |seed: &&u64| members.windows(2).all(|pair| goes(pair[0].by_seed[seed], pair[1].by_seed[seed]));
+        let passed = seeds.iter().filter(is_right).count();
+        let holds = members.len() > 1 && enough(passed, seeds.len());
         let one = |point: &&Point| {
-            let ours = Estimate::of(&point.values)?;
-            Some(Measured { cell: named(&point.labels), ours, passed, of: seeds, holds })
+            let ours = Estimate::of(&point.values())?;
+            Some(Measured { cell: named(&point.labels), ours, passed, of: seeds.len(), holds })
         };
         members.iter().filter_map(one).collect()
     };
