@@ -57,7 +57,7 @@ pub(crate) fn study(shown: &Shown, finished: &[Finished]) {
     }
     if shown.interrupted > 0 {
         say!(
-            "{} of {} runs were broken off; what they hold is valid up to then",
+            "{} of {} runs were broken off; their rows are valid up to then, but nothing is judged by them",
             shown.interrupted,
             shown.runs
         );
@@ -255,20 +255,20 @@ pub(crate) fn plans(studies: &[Study], seeds: Option<u32>, json: bool) {
                 let scenario = study.scenario();
                 serde_json::json!({
                     "name": study.name, "title": scenario.title, "source": scenario.source,
-                    "cells": study.cells.len(), "seeds": study.seeds(seeds), "claims": scenario.claim.len(),
+                    "cells": study.cells.len(), "runs": study.runs(seeds), "claims": scenario.claim.len(),
                 })
             })
             .collect();
         say!("{}", serde_json::Value::from(list));
         return;
     }
-    let mut rows = vec![["entry", "cells", "seeds", "claims", "title"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["entry", "cells", "runs", "claims", "title"].map(str::to_owned).to_vec()];
     for study in studies {
         let scenario = study.scenario();
         rows.push(vec![
             study.name.clone(),
             study.cells.len().to_string(),
-            study.seeds(seeds).to_string(),
+            study.runs(seeds).to_string(),
             scenario.claim.len().to_string(),
             scenario.title.clone(),
         ]);

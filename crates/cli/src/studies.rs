@@ -6,7 +6,6 @@ use crate::watch::Bars;
 use crate::{Failure, print};
 use poseidon_lab::judge::Outcome;
 use poseidon_lab::report::{self, Shown};
-use poseidon_lab::resolve::resolve;
 use poseidon_lab::store::Store;
 use poseidon_lab::study::{self, Finished, Options, Study, StudyError, Watch};
 use poseidon_lab::tables::Format;
@@ -39,9 +38,7 @@ pub(crate) fn run(
     let cores = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
     let options =
         Options { seeds: how.seeds, jobs: how.jobs.unwrap_or(cores), records, shard, identity: identity() };
-    let runs: usize =
-        studies.iter().map(|study| study.cells.len() * study.seeds(how.seeds) as usize).sum::<usize>()
-            / shard.1;
+    let runs = studies.iter().map(|study| study.runs(how.seeds)).sum::<usize>() / shard.1;
     let bars = Bars::new(runs, how.quiet || how.json);
     let store = Store::new(&how.output);
     let finished = study::run(studies, &backend(), &store, &options, &bars).map_err(|error| match error {
@@ -111,16 +108,17 @@ pub(crate) fn report(folder: &Path, json: bool) -> Result<(), Failure> {
             folder.display()
         )));
     }
+    let own = identity();
     let (mut studies, mut finished) = (Vec::new(), Vec::new());
     for name in names {
         let text = std::fs::read_to_string(store.study(&name).join("scenario.toml")).map_err(said)?;
         let read = |quick| Study::read(&format!("{name}.toml"), &text, quick).map_err(Failure::Scenario);
         // What was run in full counts; only where nothing was, what was run quickly.
         let mut chosen = read(false)?;
-        let mut runs = store.load(studies.len(), &chosen).map_err(Failure::Run)?;
+        let mut runs = store.load(studies.len(), &chosen, &own).map_err(Failure::Run)?;
         if runs.is_empty() {
             chosen = read(true)?;
-            runs = store.load(studies.len(), &chosen).map_err(Failure::Run)?;
+            runs = store.load(studies.len(), &chosen, &own).map_err(Failure::Run)?;
         }
         finished.extend(runs);
         studies.push(chosen);
@@ -145,13 +143,7 @@ pub(crate) fn explain(study: &Study, all: bool, seed: u64) -> Result<(), Failure
             say!("{} is a closed form: nothing runs", study.name);
             continue;
         }
-        let resolved = resolve(&cell.scenario, seed, &backend()).map_err(|what| {
-            Failure::Scenario(poseidon_lab::scenario::ScenarioError {
-                file: format!("{}.toml", study.name),
-                line: None,
-                what,
-            })
-        })?;
+        let resolved = study.resolve(cell, seed, &backend()).map_err(Failure::Scenario)?;
         say!("{:<22} {}", "cell", report::cell_name(&cell.labels));
         say!("{:<22} {}", "plan", study::hash(&resolved, &identity()));
         say!("{}", poseidon_lab::explain::plan(&resolved));

@@ -15,7 +15,7 @@ use crate::resolve::Resolved;
 use crate::scenario::Label;
 use crate::study::{Finished, Options, RunName, Study, account};
 use crate::summary::Summary;
-use crate::tables::FileInfo;
+use crate::tables::{FileInfo, Format};
 use core::time::Duration;
 use poseidon_plan::Report;
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,20 @@ pub struct Manifest {
     pub account: serde_json::Value,
     /// Files with rows.
     pub files: Vec<(String, u64)>,
+    /// Who else asked for the same plan: another text, such as one with other claims; the other form; another cell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Asked>,
+}
+
+/// What a run is the answer to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// The hash of the scenario's text.
+    pub scenario_hash: String,
+    /// Whether it was cut.
+    pub quick: bool,
+    /// The cell.
+    pub cell: Vec<Label>,
 }
 
 /// A traffic and its law.
@@ -68,6 +82,13 @@ pub struct Bound {
 }
 
 impl Manifest {
+    /// All that it is the answer to.
+    pub fn asked(&self) -> impl Iterator<Item = Asked> + '_ {
+        let Self { scenario_hash, quick, cell, .. } = self;
+        let first = Asked { scenario_hash: scenario_hash.clone(), quick: *quick, cell: cell.clone() };
+        core::iter::once(first).chain(self.also.iter().cloned())
+    }
+
     #[expect(
         clippy::too_many_arguments,
         reason = "each is another fact about the run, and there is one caller"
@@ -115,6 +136,7 @@ impl Manifest {
             bound: Vec::new(),
             account: serde_json::Value::Null,
             files: Vec::new(),
+            also: Vec::new(),
         }
     }
 }
@@ -152,10 +174,12 @@ impl Store {
         write(&folder, "scenario.toml", study.text.as_bytes())
     }
 
-    /// A result from before that is whole; with its rows, where those are wanted.
-    pub fn find(&self, study: &str, hash: &str, with_rows: bool) -> Option<(Summary, Manifest)> {
+    /// A result from before that is whole; with its rows in this format, where those are wanted.
+    pub fn find(&self, study: &str, hash: &str, rows: Option<Format>) -> Option<(Summary, Manifest)> {
         let (summary, manifest) = read(&self.folder(study, hash))?;
-        let has_rows = !with_rows || !manifest.files.is_empty();
+        let has_rows = rows.is_none_or(|format| {
+            manifest.files.iter().any(|(name, _)| name.ends_with(&format!(".{}", format.name())))
+        });
         (!manifest.interrupted && has_rows).then_some((summary, manifest))
     }
 
@@ -166,13 +190,26 @@ impl Store {
         write(&folder, "manifest.json", &json(manifest)?)
     }
 
+    /// Notes that a result from before is the answer to another question as well, and gives it as the answer to that.
+    pub fn answer(&self, study: &Study, name: &RunName, mut manifest: Manifest) -> Result<Manifest, String> {
+        let (scenario_hash, quick) = (text_hash(&study.text), study.is_quick);
+        let asked = Asked { scenario_hash, quick, cell: name.labels.clone() };
+        if !manifest.asked().any(|known| known == asked) {
+            manifest.also.push(asked.clone());
+            write(&self.folder(&study.name, &manifest.plan_hash), "manifest.json", &json(&manifest)?)?;
+        }
+        let Asked { scenario_hash, quick, cell } = asked;
+        Ok(Manifest { scenario_hash, quick, cell, also: Vec::new(), ..manifest })
+    }
+
     /// Keeps the effective configuration of a run.
     pub fn explain(&self, study: &str, hash: &str, text: &str) -> Result<(), String> {
         write(&self.folder(study, hash), "plan.txt", text.as_bytes())
     }
 
-    /// Every result of a study that is here and belongs to its text, in order of cells and seeds.
-    pub fn load(&self, place: usize, study: &Study) -> Result<Vec<Finished>, String> {
+    /// Every result of a study that is here and belongs to its text, in order of cells and seeds. Where several programs have left
+    /// one, that of `own` counts.
+    pub fn load(&self, place: usize, study: &Study, own: &str) -> Result<Vec<Finished>, String> {
         let folder = self.study(&study.name).join("runs");
         let wanted = text_hash(&study.text);
         let mut found = Vec::new();
@@ -183,16 +220,24 @@ impl Store {
         };
         for entry in entries.flatten() {
             let Some((summary, manifest)) = read(&entry.path()) else { continue };
-            let cell = study.cells.iter().position(|cell| cell.labels == manifest.cell);
-            if let Some(cell) =
-                cell.filter(|_| manifest.scenario_hash == wanted && manifest.quick == study.is_quick)
+            for asked in manifest
+                .asked()
+                .filter(|asked| asked.scenario_hash == wanted && asked.quick == study.is_quick)
             {
-                let ran = Ran { labels: manifest.cell.clone(), seed: manifest.seed, summary };
+                let Some(cell) = study.cells.iter().position(|cell| cell.labels == asked.cell) else {
+                    continue;
+                };
+                let ran = Ran { labels: asked.cell.clone(), seed: manifest.seed, summary: summary.clone() };
+                let Asked { scenario_hash, quick, cell: labels } = asked;
+                let manifest =
+                    Manifest { scenario_hash, quick, cell: labels, also: Vec::new(), ..manifest.clone() };
                 found.push((cell, manifest.seed, Finished { study: place, ran, manifest }));
             }
         }
-        found.sort_by(|a, b| (a.0, a.1, &a.2.manifest.tool).cmp(&(b.0, b.1, &b.2.manifest.tool)));
-        // Results of several programs: one of each.
+        found.sort_by_cached_key(|(cell, seed, run)| {
+            let manifest = &run.manifest;
+            (*cell, *seed, manifest.interrupted, manifest.tool != own, manifest.tool.clone())
+        });
         found.dedup_by_key(|(cell, seed, _)| (*cell, *seed));
         Ok(found.into_iter().map(|(.., finished)| finished).collect())
     }

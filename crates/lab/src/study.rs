@@ -1,10 +1,11 @@
 //! Studies: scenarios with all their cells and seeds, run side by side, each run kept under the hash of its plan.
 
 use crate::analytic;
+use crate::check::check;
 use crate::judge::Ran;
 use crate::reduce::Reducer;
 use crate::resolve::{Resolved, resolve};
-use crate::scenario::{Cell, Label, Scenario, ScenarioError, cells};
+use crate::scenario::{Cell, Label, Scenario, ScenarioError, cells, place};
 use crate::store::{Manifest, Store};
 use crate::summary::Summary;
 use crate::tables::{Format, Tables};
@@ -22,6 +23,8 @@ use std::sync::Mutex;
 /// A scenario and its cells.
 #[derive(Clone, Debug)]
 pub struct Study {
+    /// Its file, as it was named.
+    pub file: String,
     /// What it is called: its file without folders and ending.
     pub name: String,
     /// Its text.
@@ -38,7 +41,7 @@ impl Study {
         let cells = cells(file, text, quick)?;
         let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
         let name = name.strip_suffix(".toml").unwrap_or(name).to_owned();
-        Ok(Self { name, text: text.to_owned(), cells, is_quick: quick })
+        Ok(Self { file: file.to_owned(), name, text: text.to_owned(), cells, is_quick: quick })
     }
 
     /// The scenario without its sweeps: titles, claims, figures.
@@ -46,17 +49,22 @@ impl Study {
         &self.cells[0].scenario
     }
 
-    /// How many seeds each cell is run with.
-    pub fn seeds(&self, asked: Option<u32>) -> u32 {
-        match self.scenario().analytic {
+    /// How many seeds a cell is run with.
+    pub fn seeds(&self, cell: &Cell, asked: Option<u32>) -> u32 {
+        match cell.scenario.analytic {
             Some(_) => 1,
-            None => asked.unwrap_or_else(|| self.scenario().seeds).max(1),
+            None => asked.unwrap_or(cell.scenario.seeds).max(1),
         }
+    }
+
+    /// How many runs it has.
+    pub fn runs(&self, asked: Option<u32>) -> usize {
+        self.cells.iter().map(|cell| self.seeds(cell, asked) as usize).sum()
     }
 
     /// What a quick run leaves out, in words; `None` where nothing is.
     pub fn cut(&self) -> Option<String> {
-        let whole = cells(&self.name, &self.text, false).ok()?;
+        let whole = cells(&self.file, &self.text, false).ok()?;
         let scenario = self.scenario();
         let mut words = Vec::new();
         if let Some(why) = scenario.quick.skip.as_ref().filter(|_| self.is_quick) {
@@ -77,27 +85,28 @@ impl Study {
 
     /// Works out every cell with its first seed, so that whatever is wrong is said before anything runs.
     pub fn check(&self, backend: &dyn Backend) -> Result<(), ScenarioError> {
+        // What a quick run leaves out may still be named.
+        let whole = cells(&self.file, &self.text, false)?;
+        let labels: Vec<&[Label]> = whole.iter().map(|cell| cell.labels.as_slice()).collect();
         for cell in &self.cells {
             if cell.scenario.analytic.is_none() {
-                resolve(&cell.scenario, 1, backend).map_err(|what| self.refusal(cell, what))?;
+                self.resolve(cell, 1, backend)?;
             }
-            for claim in &cell.scenario.claim {
-                crate::judge::judge(claim, &[]).map_err(|what| self.refusal(cell, what))?;
-            }
+            check(&cell.scenario, &labels).map_err(|what| self.refusal(cell, what))?;
         }
         Ok(())
     }
 
+    /// Works out a cell with a seed.
+    pub fn resolve(&self, cell: &Cell, seed: u64, backend: &dyn Backend) -> Result<Resolved, ScenarioError> {
+        resolve(&cell.scenario, seed, backend).map_err(|what| self.refusal(cell, what))
+    }
+
     fn refusal(&self, cell: &Cell, what: String) -> ScenarioError {
+        let line = place(&self.text, &what);
         let cell = crate::judge::named(&cell.labels);
-        let place = if self.cells.len() > 1 { format!("{what} (in the cell {cell})") } else { what.clone() };
-        // Where a quoted word of the message stands in the file, that line is the one to look at.
-        let quoted = what.split('"').skip(1).step_by(2);
-        let line = quoted
-            .filter(|word| !word.is_empty())
-            .find_map(|word| self.text.lines().position(|line| line.contains(word)))
-            .map(|index| index + 1);
-        ScenarioError { file: format!("{}.toml", self.name), line, what: place }
+        let what = if self.cells.len() > 1 { format!("{what} (in the cell {cell})") } else { what };
+        ScenarioError { file: self.file.clone(), line, what }
     }
 }
 
@@ -184,17 +193,15 @@ pub fn run(
     options: &Options,
     watch: &dyn Watch,
 ) -> Result<Vec<Finished>, StudyError> {
-    for study in studies {
-        study.check(backend).map_err(StudyError::Scenario)?;
-        store.begin(study).map_err(StudyError::Store)?;
-    }
+    studies.iter().try_for_each(|study| study.check(backend)).map_err(StudyError::Scenario)?;
+    studies.iter().try_for_each(|study| store.begin(study)).map_err(StudyError::Store)?;
     let mut tasks = Vec::new();
     for (index, study) in studies.iter().enumerate() {
         if study.is_quick && study.scenario().quick.skip.is_some() {
             continue;
         }
         for cell in &study.cells {
-            for seed in 1..=u64::from(study.seeds(options.seeds)) {
+            for seed in 1..=u64::from(study.seeds(cell, options.seeds)) {
                 tasks.push((index, cell, seed));
             }
         }
@@ -258,10 +265,10 @@ fn one(
         store.keep(&study.name, &summary, &manifest).map_err(StudyError::Store)?;
         return Ok((summary, manifest));
     }
-    let resolved = resolve(&cell.scenario, name.seed, backend)
-        .map_err(|what| StudyError::Scenario(study.refusal(cell, what)))?;
+    let resolved = study.resolve(cell, name.seed, backend).map_err(StudyError::Scenario)?;
     let hash = hash(&resolved, &options.identity);
-    if let Some((summary, manifest)) = store.find(&study.name, &hash, options.records.is_some()) {
+    if let Some((summary, manifest)) = store.find(&study.name, &hash, options.records) {
+        let manifest = store.answer(study, name, manifest).map_err(StudyError::Store)?;
         watch.ended(name, &manifest, true);
         return Ok((summary, manifest));
     }
@@ -291,8 +298,8 @@ fn one(
     };
     let summary = reducer.summary(&report);
     let manifest = Manifest::of_run(study, name, &hash, &resolved, &report, began.elapsed(), files, options);
-    store.keep(&study.name, &summary, &manifest).map_err(StudyError::Store)?;
     store.explain(&study.name, &hash, &crate::explain::plan(&resolved)).map_err(StudyError::Store)?;
+    store.keep(&study.name, &summary, &manifest).map_err(StudyError::Store)?;
     watch.ended(name, &manifest, false);
     Ok((summary, manifest))
 }

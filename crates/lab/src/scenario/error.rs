@@ -79,6 +79,63 @@ fn has_key(line: &str, key: &str) -> bool {
     })
 }
 
+/// The line that a sentence about a scenario is about: where a word stands that it quotes, in the part that it begins with, such as
+/// `traffic "victim"`; or the key that it names.
+pub(crate) fn place(text: &str, what: &str) -> Option<usize> {
+    let path = what.split([' ', ':', ';', ',']).find_map(|word| {
+        let (first, rest) = word.split_once('.')?;
+        let is_part = matches!(first, "switch" | "observe" | "transport" | "quick");
+        rest.rsplit('.').next().filter(|_| is_part)
+    });
+    if let Some(line) = path.and_then(|key| key_line(text, key, 1)) {
+        return Some(line);
+    }
+    // What is advised instead does not stand there.
+    let ends = ["; did you mean", "; there are"].iter().filter_map(|advice| what.find(advice)).min();
+    let what = &what[..ends.unwrap_or(what.len())];
+    let quoted: Vec<&str> = what.split('"').skip(1).step_by(2).filter(|word| !word.is_empty()).collect();
+    let part = part(text, what);
+    let inside = part.clone().unwrap_or_else(|| 1..text.lines().count() + 1);
+    let find = |stands: &dyn Fn(&str) -> bool| {
+        let mut lines = (1..).zip(text.lines()).filter(|(number, _)| inside.contains(number));
+        lines.find(|(_, line)| stands(line)).map(|(number, _)| number)
+    };
+    let word = |word: &&str| find(&|line| line.contains(&format!("\"{word}\"")) || has_key(line, word));
+    let key = |key: &str| find(&|line| has_key(line, key));
+    let rest = if part.is_some() { what.split_once("\": ").map_or("", |(_, rest)| rest) } else { what };
+    let own = usize::from(part.is_some());
+    let by_word = quoted.iter().skip(own).rev().find_map(word);
+    let by_key = || rest.split([' ', ':', '.']).next().filter(|word| !word.is_empty()).and_then(key);
+    let by_part = || quoted.first().filter(|_| part.is_some()).and_then(word);
+    let by_owner =
+        || what.split('"').next().and_then(|before| before.split_whitespace().last()).and_then(key);
+    by_word.or_else(by_key).or_else(by_part).or_else(by_owner)
+}
+
+/// The lines of the traffic, phase, law, claim or figure that a sentence begins with.
+fn part(text: &str, what: &str) -> Option<core::ops::Range<usize>> {
+    let (kind, rest) = what.split_once(" \"")?;
+    let (name, _) = rest.split_once('"')?;
+    let is_own = |line: &str| match kind {
+        "law" => line.trim() == format!("[laws.{name}]"),
+        "traffic" | "phase" => has_key(line, "name") && line.contains(&format!("\"{name}\"")),
+        "claim" | "figure" => {
+            (has_key(line, "says") || has_key(line, "title")) && line.contains(&format!("\"{name}\""))
+        }
+        _ => false,
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    let is_head = |line: &&str| line.trim_start().starts_with('[');
+    let belongs = |at: &usize| {
+        let head = lines[..=*at].iter().rev().find(|line| is_head(line));
+        kind == "law" || head.is_some_and(|head| head.contains(&format!("[[{kind}]]")))
+    };
+    let at = (0..lines.len()).find(|at| is_own(lines[*at]) && belongs(at))?;
+    let begins = lines[..=at].iter().rposition(is_head).unwrap_or(0);
+    let ends = lines[begins + 1..].iter().position(is_head).map_or(lines.len(), |n| begins + 1 + n);
+    Some(begins + 1..ends + 1)
+}
+
 /// The known word that was meant, or all of them.
 pub(crate) fn advice<S: AsRef<str>>(word: &str, known: &[S]) -> String {
     let nearest = known.iter().map(|known| (distance(word, known.as_ref()), known.as_ref())).min();
@@ -131,5 +188,29 @@ mod tests {
         let text = "a = 1\n[b]\nlink = { rate = 1, dely = 2 }\n";
         assert_eq!(key_line(text, "dely", 1), Some(3));
         assert_eq!(key_line(text, "ink", 1), None);
+    }
+
+    #[test]
+    fn a_sentence_has_the_line_that_it_is_about() {
+        let text = "title = \"red and more\"\nlaw = \"swfit\"\n[laws.mine]\nbase = \"swift\"\nbeta = 1\n[switch]\nstamp = \"off\"\n\
+                    [[traffic]]\nname = \"red\"\nfrom = \"host$n\"\ncount = 9\n[[traffic]]\nname = \"blue\"\ncount = 3\n[[claim]]\n\
+                    says = \"red\"\nmetric = \"rde.x\"\n";
+        for (what, line) in [
+            ("there is no law \"swfit\"; did you mean \"swift\"?", Some(2)),
+            ("there is no law \"other\"; there are none", Some(2)),
+            ("law \"mine\" has no parameter \"beta\"; did you mean \"base\"?", Some(5)),
+            ("law \"mine\": gain is wrong", Some(3)),
+            ("traffic \"red\": count is 9, but from names 3 hosts", Some(11)),
+            ("traffic \"blue\": count is 9, but from names 3 hosts", Some(14)),
+            ("traffic \"red\": from: \"host99\": there are only 3 hosts", Some(10)),
+            ("traffic \"red\": to is missing", Some(9)),
+            ("traffic \"red\": law \"poseidon\" needs that; set switch.stamp to \"auto\"", Some(7)),
+            ("claim \"red\": there is no metric \"rde.x\"; there are none", Some(17)),
+            ("claim \"red\" has two conditions; make it two claims", Some(16)),
+            ("two traffics are called \"blue\"", Some(13)),
+            ("nothing of that", None),
+        ] {
+            assert_eq!(place(text, what), line, "{what}");
+        }
     }
 }

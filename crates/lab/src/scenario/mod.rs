@@ -13,7 +13,7 @@ mod traffic;
 
 pub use cell::{Cell, Label, cells};
 pub use error::ScenarioError;
-pub(crate) use error::advice;
+pub(crate) use error::{advice, place};
 pub use select::{hosts, queue, racks};
 pub use text::{HostTime, OneOrMore, Part, Rate, Scalar, Scalars, Size, Text, Time, Written};
 
