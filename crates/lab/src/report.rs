@@ -21,7 +21,7 @@ pub struct Shown {
     pub about: String,
     /// What a quick run left out.
     pub cut: Option<String>,
-    /// How many runs it rests on, and how many of them were broken off.
+    /// How many runs there are, and how many of them were broken off: those are neither judged nor drawn.
     pub runs: usize,
     /// See `runs`.
     pub interrupted: usize,
@@ -39,7 +39,9 @@ pub struct Shown {
 /// Judges and draws a study.
 pub fn show(study: &Study, finished: &[&Finished]) -> Result<Shown, String> {
     let scenario = study.scenario();
-    let runs: Vec<Ran> = finished.iter().map(|run| run.ran.clone()).collect();
+    // A run that was broken off has rows up to there, but no numbers: what it did not get to do would count as nothing.
+    let whole = finished.iter().filter(|run| !run.manifest.interrupted);
+    let runs: Vec<Ran> = whole.map(|run| run.ran.clone()).collect();
     let verdicts = scenario.claim.iter().map(|claim| judge(claim, &runs)).collect::<Result<_, _>>()?;
     let mut figures = Vec::new();
     for spec in &scenario.figure {
@@ -51,7 +53,7 @@ pub fn show(study: &Study, finished: &[&Finished]) -> Result<Shown, String> {
         source: scenario.source.clone(),
         about: scenario.about.clone(),
         cut: if study.is_quick { study.cut() } else { None },
-        runs: runs.len(),
+        runs: finished.len(),
         interrupted: finished.iter().filter(|run| run.manifest.interrupted).count(),
         wall_s: finished.iter().map(|run| run.manifest.wall_s).sum(),
         verdicts,
@@ -194,7 +196,7 @@ fn section(html: &mut String, study: &Shown) {
         ),
     );
     if study.interrupted > 0 {
-        put(html, format_args!("; {} of them broken off, and valid up to then", study.interrupted));
+        put(html, format_args!("; {} of them broken off and left out", study.interrupted));
     }
     html.push_str("</p>\n");
     if let Some(cut) = &study.cut {
