@@ -113,7 +113,7 @@ pub(crate) struct How {
     #[arg(long)]
     pub(crate) quick: bool,
     /// Seeds per cell, instead of what the scenario says.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) seeds: Option<u32>,
     /// Runs at a time; as many as there are cores by default.
     #[arg(long, short)]

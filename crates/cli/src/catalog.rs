@@ -57,6 +57,12 @@ pub(crate) fn of_papers(
         of_paper && (only.is_empty() || only.iter().any(|part| name.contains(part.as_str())))
     };
     let mut meant: Vec<_> = SCENARIOS.iter().filter(|(name, _)| is_meant(name)).collect();
+    if meant.is_empty() {
+        return Err(Failure::Usage(format!(
+            "no scenario has {} in its name; `poseidon scenarios` lists all",
+            only.join(" or ")
+        )));
+    }
     meant.sort_by_key(|(name, _)| natural(name));
     meant
         .into_iter()

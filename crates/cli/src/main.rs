@@ -96,11 +96,17 @@ fn run(command: Command) -> Result<(), Failure> {
             Ok(())
         }
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "poseidon", &mut std::io::stdout());
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "poseidon", &mut text);
+            say!("{}", String::from_utf8_lossy(&text).trim_end());
             Ok(())
         }
-        Command::Man => clap_mangen::Man::new(Cli::command())
-            .render(&mut std::io::stdout())
-            .map_err(|error| Failure::Run(error.to_string())),
+        Command::Man => {
+            let mut text = Vec::new();
+            let page = clap_mangen::Man::new(Cli::command());
+            page.render(&mut text).map_err(|error| Failure::Run(error.to_string()))?;
+            say!("{}", String::from_utf8_lossy(&text).trim_end());
+            Ok(())
+        }
     }
 }
