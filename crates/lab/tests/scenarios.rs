@@ -1,0 +1,231 @@
+//! Every scenario of the repository: it can be read, worked out and judged, and nothing that it names is missing.
+
+use core::num::NonZeroU32;
+use poseidon_lab::analytic::work_out;
+use poseidon_lab::expression::Expression;
+use poseidon_lab::judge::{Outcome, judge};
+use poseidon_lab::scenario::{FigureKind, Scenario};
+use poseidon_lab::study::Study;
+use poseidon_lab::summary::METRICS;
+use poseidon_sim::Simulator;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The figures of the Poseidon paper that say something about how flows behave.
+const POSEIDON: [&str; 30] = [
+    "fig1c", "fig2", "fig3", "fig7a", "fig7b", "fig8", "fig12b", "fig13b", "fig14b", "fig14c", "fig14d",
+    "fig15a", "fig15b", "fig16a", "fig16b", "fig17a", "fig17b", "fig18a", "fig18b", "fig19a", "fig19b",
+    "fig20a", "fig20b", "fig21a", "fig21b", "fig21c", "fig21d", "fig22", "fig23a", "fig23b",
+];
+
+/// What was looked into beside them.
+const BESIDE: [&str; 1] = ["fig19a-choices"];
+
+/// Those on which the suite fails where their claims do.
+const GATES: [&str; 20] = [
+    "fig2", "fig3", "fig7a", "fig7b", "fig8", "fig12b", "fig13b", "fig14b", "fig14c", "fig14d", "fig15a",
+    "fig15b", "fig16a", "fig16b", "fig18a", "fig18b", "fig20b", "fig21a", "fig23a", "fig23b",
+];
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("the folder of scenarios").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if path.extension().is_some_and(|ending| ending == "toml") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
+}
+
+/// Every scenario, cut or not, as a study.
+fn studies(quick: bool) -> Vec<Study> {
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).expect("a text");
+        Study::read(&path.to_string_lossy(), &text, quick).unwrap_or_else(|error| panic!("{error}"))
+    };
+    files(&root()).into_iter().map(read).collect()
+}
+
+#[test]
+fn the_entries_of_the_paper_are_all_there() {
+    let stem = |path: PathBuf| path.file_stem().expect("a name").to_string_lossy().into_owned();
+    let there: BTreeSet<String> = files(&root().join("poseidon")).into_iter().map(stem).collect();
+    let meant: BTreeSet<String> = POSEIDON.iter().chain(&BESIDE).map(|name| (*name).to_owned()).collect();
+    assert_eq!(there, meant);
+    for study in studies(false) {
+        let source = &study.scenario().source;
+        let figure =
+            study.name.strip_prefix("fig").map(|number| format!("fig. {}", number.replace("-choices", "")));
+        if let Some(figure) = figure {
+            assert!(source.contains(&figure), "{}: {source}", study.name);
+        }
+    }
+}
+
+#[test]
+fn every_cell_can_be_worked_out_and_every_claim_judged() {
+    let simulator = Simulator::with_threads(NonZeroU32::MIN);
+    for quick in [false, true] {
+        for study in studies(quick) {
+            study.check(&simulator).unwrap_or_else(|error| panic!("{error}"));
+            for claim in &study.scenario().claim {
+                let verdict = judge(claim, &[]).unwrap_or_else(|why| panic!("{}: {why}", study.name));
+                assert!(matches!(verdict.outcome, Outcome::NotRun | Outcome::NotComparable));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_quick_study_is_smaller() {
+    for (whole, quick) in studies(false).into_iter().zip(studies(true)) {
+        let work = |study: &Study| -> f64 {
+            let run = |cell: &poseidon_lab::scenario::Cell| {
+                f64::from(study.seeds(cell, None)) * cell.scenario.stop.0.get() as f64
+            };
+            study.cells.iter().map(run).sum()
+        };
+        assert_eq!(work(&quick) < work(&whole), quick.cut().is_some(), "{}", whole.name);
+        assert!(work(&quick) <= work(&whole), "{}", whole.name);
+        assert_eq!(whole.cut(), None, "{}", whole.name);
+    }
+}
+
+#[test]
+fn every_scenario_has_a_source_and_a_figure() {
+    for study in studies(false) {
+        let scenario = study.scenario();
+        assert!(!scenario.title.is_empty() && !scenario.source.is_empty(), "{}", study.name);
+        assert!(!scenario.figure.is_empty(), "{} draws nothing", study.name);
+        for claim in &scenario.claim {
+            assert!(!claim.says.is_empty() && !claim.paper.is_empty(), "{}: {:?}", study.name, claim.says);
+        }
+    }
+}
+
+#[test]
+fn figures_that_show_behaviour_are_gates() {
+    for study in studies(false) {
+        let gates = study.scenario().claim.iter().any(|claim| claim.gating);
+        let should = GATES.contains(&study.name.as_str()) || study.name == "quickstart";
+        assert_eq!(gates, should, "{}", study.name);
+    }
+}
+
+/// Whose a metric may be, and what may follow.
+fn is_there(scenario: &Scenario, metric: &str) -> bool {
+    if let Some(which) = scenario.analytic {
+        return work_out(which).phases[0].values.contains_key(metric);
+    }
+    let Some((owner, name)) = metric.split_once('.') else { return false };
+    let has_owner = owner == "run"
+        || scenario.traffic.iter().any(|traffic| traffic.name == owner)
+        || scenario.observe.queues.contains_key(owner);
+    has_owner && METRICS.iter().any(|info| info.name == name)
+}
+
+#[test]
+fn claims_and_figures_name_metrics_that_there_are() {
+    for study in studies(false) {
+        for cell in &study.cells {
+            let scenario = &cell.scenario;
+            let mut expressions: Vec<&String> = scenario.claim.iter().map(|claim| &claim.metric).collect();
+            for figure in &scenario.figure {
+                expressions.extend(&figure.reference);
+                if matches!(figure.kind, FigureKind::Bars | FigureKind::Lines) {
+                    expressions.extend(&figure.metric.0);
+                }
+            }
+            for text in expressions.into_iter().filter(|text| !text.is_empty()) {
+                let expression =
+                    Expression::parse(text).unwrap_or_else(|why| panic!("{}: {why}", study.name));
+                for metric in expression.metrics() {
+                    assert!(is_there(scenario, metric), "{}: {metric}", study.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn names_that_are_not_there_are_refused_with_their_line() {
+    let text = fs::read_to_string(root().join("poseidon/fig14c.toml")).expect("a text");
+    let simulator = Simulator::with_threads(NonZeroU32::MIN);
+    let line_of =
+        |part: &str| 1 + text.lines().position(|line| line.contains(part)).expect("it stands there");
+    for (part, instead, says) in [
+        ("metric = \"red.signal_us\"", "metric = \"red.sinal_us\"", "did you mean \"signal_us\"?"),
+        ("metric = \"red.target_us\"", "metric = \"rde.target_us\"", "did you mean \"red\"?"),
+        ("metric = \"red.target_us\"", "metric = \"green.target_us\"", "add \"green\" to observe.decisions"),
+        ("metric = \"red.target_us\"", "metric = \"red.latency_p50_us\"", "is a number of messages"),
+        ("metric = \"red.target_us\"", "metric = \"1 + 1\"", "holds no metric"),
+        (
+            "against = { phase = \"(2,2)\" }",
+            "against = { phase = \"(2,3)\" }",
+            "\"phase\" is never \"(2,3)\"",
+        ),
+        ("against = { phase = \"(2,2)\" }", "against = { pase = \"(2,2)\" }", "did you mean \"phase\"?"),
+        ("where  = { law = \"swift\",", "where  = { law = \"swfit\",", "did you mean \"swift\"?"),
+        ("metric = [\"red.queueing_us\"]", "metric = [\"red.quing_us\"]", "did you mean \"queueing_us\"?"),
+        ("where = { law = \"swift\" }", "where = { lwa = \"swift\" }", "did you mean \"law\"?"),
+    ] {
+        let wrong = text.replacen(part, instead, 1);
+        assert_ne!(wrong, text, "{part}");
+        let study = Study::read("fig14c.toml", &wrong, false).unwrap_or_else(|error| panic!("{error}"));
+        let said = study.check(&simulator).expect_err(instead).to_string();
+        // What is missing in a list is said where the list is.
+        let place = if says.contains("observe.decisions") { "decisions = " } else { part };
+        assert!(said.starts_with(&format!("fig14c.toml:{}: ", line_of(place))), "{instead}: {said}");
+        assert!(said.contains(says), "{instead}: {said}");
+    }
+}
+
+/// The keys that the schema has for a table: of the scenario itself, or of a definition.
+fn schema_keys(schema: &serde_json::Value, definition: Option<&str>) -> BTreeSet<String> {
+    let table = definition.map_or(schema, |name| &schema["$defs"][name]);
+    let properties = table["properties"].as_object().unwrap_or_else(|| panic!("{definition:?}: {table}"));
+    properties.keys().cloned().collect()
+}
+
+#[test]
+fn the_schema_for_editors_knows_every_key() {
+    let schema = serde_json::to_value(schemars::schema_for!(Scenario)).expect("JSON");
+    let known = schema_keys(&schema, None);
+    for path in files(&root()) {
+        let table: toml::Table = fs::read_to_string(&path).expect("a text").parse().expect("TOML");
+        let assert_known = |table: &toml::Table, known: &BTreeSet<String>| {
+            for key in table.keys() {
+                assert!(known.contains(key), "{}: {key} is not in {known:?}", path.display());
+            }
+        };
+        assert_known(&table, &known);
+        for (key, definition) in [
+            ("traffic", "TrafficSpec"),
+            ("phase", "PhaseSpec"),
+            ("claim", "ClaimSpec"),
+            ("figure", "FigureSpec"),
+            ("observe", "ObserveSpec"),
+            ("switch", "SwitchSpec"),
+            ("transport", "TransportSpec"),
+            ("quick", "QuickSpec"),
+        ] {
+            let known = schema_keys(&schema, Some(definition));
+            match table.get(key) {
+                Some(toml::Value::Table(one)) => assert_known(one, &known),
+                Some(toml::Value::Array(list)) => {
+                    list.iter().filter_map(toml::Value::as_table).for_each(|one| assert_known(one, &known));
+                }
+                _ => {}
+            }
+        }
+    }
+}

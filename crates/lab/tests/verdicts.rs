@@ -1,0 +1,262 @@
+//! Verdicts on summaries made by hand: what each condition asks for, and which claims are no claims.
+
+use poseidon_lab::judge::{Outcome, Ran, Verdict, judge};
+use poseidon_lab::scenario::{ClaimSpec, Label, Scenario};
+use poseidon_lab::summary::{PhaseSummary, Summary};
+use std::collections::BTreeMap;
+
+fn claim(keys: &str) -> ClaimSpec {
+    let text = format!("title = \"t\"\nsource = \"s\"\n[[claim]]\nsays = \"it\"\npaper = \"p\"\n{keys}\n");
+    let scenario: Scenario = toml::from_str(&text).unwrap_or_else(|error| panic!("{keys}: {error}"));
+    scenario.claim.into_iter().next().expect("there is one")
+}
+
+/// A run of a cell such as `law=swift n=2` with the values of `a.x`, phase by phase.
+fn ran(cell: &str, seed: u64, phases: &[(&str, f64)]) -> Ran {
+    let label = |pair: &str| {
+        let (sweep, value) = pair.split_once('=').expect("sweep=value");
+        Label { sweep: sweep.into(), value: value.into() }
+    };
+    let phase = |(name, value): &(&str, f64)| PhaseSummary {
+        name: (*name).into(),
+        begins_us: 0.0,
+        ends_us: 1.0,
+        values: BTreeMap::from([("a.x".to_owned(), *value), ("a.y".to_owned(), 2.0)]),
+    };
+    let summary = Summary { phases: phases.iter().map(phase).collect(), ..Summary::default() };
+    Ran { labels: cell.split_whitespace().map(label).collect(), seed, summary }
+}
+
+/// Runs of a cell without phases, a seed for each value.
+fn seeds(cell: &str, values: &[f64]) -> Vec<Ran> {
+    (1..).zip(values).map(|(seed, value)| ran(cell, seed, &[("all", *value)])).collect()
+}
+
+fn verdict(keys: &str, runs: &[Ran]) -> Verdict {
+    judge(&claim(keys), runs).unwrap_or_else(|why| panic!("{keys}: {why}"))
+}
+
+fn refused(keys: &str, runs: &[Ran]) -> String {
+    judge(&claim(keys), runs).map(|verdict| verdict.outcome).expect_err(keys)
+}
+
+use Outcome::{Fails, Holds, NotComparable, NotRun};
+
+#[test]
+fn a_condition_holds_or_fails() {
+    for (value, condition, outcome) in [
+        (3.0, "above = 2.9", Holds),
+        (3.0, "above = 3.0", Fails),
+        (3.0, "below = 3.1", Holds),
+        (3.0, "below = 3.0", Fails),
+        (3.0, "within = [3.0, 4.0]", Holds),
+        (3.0, "within = [2.0, 3.0]", Holds),
+        (3.0, "within = [3.1, 4.0]", Fails),
+        // Between half and twice of what the paper says.
+        (3.0, "near = 6.0", Holds),
+        (3.0, "near = 6.1", Fails),
+        (3.0, "near = 1.5", Holds),
+        (3.0, "near = 1.4", Fails),
+        (-3.0, "near = -6.0", Holds),
+        (3.0, "near = -3.0", Fails),
+    ] {
+        let keys = format!("metric = \"a.x\"\n{condition}");
+        assert_eq!(verdict(&keys, &seeds("", &[value])).outcome, outcome, "{value} {condition}");
+    }
+}
+
+#[test]
+fn metrics_are_expressions() {
+    for (metric, value) in [("a.x / a.y", 3.0), ("a.x - a.y - 1", 3.0), ("2 * (a.x + a.y)", 16.0)] {
+        let verdict = verdict(&format!("metric = \"{metric}\"\nabove = 0"), &seeds("", &[6.0]));
+        assert_eq!(verdict.cells[0].ours.mean, value, "{metric}");
+    }
+}
+
+#[test]
+fn eight_seeds_of_ten_are_enough_and_seven_are_not() {
+    for (passes, of, outcome) in [
+        (10, 10, Holds),
+        (8, 10, Holds),
+        (7, 10, Fails),
+        (4, 5, Holds),
+        (2, 3, Fails),
+        (1, 2, Fails),
+        (1, 1, Holds),
+    ] {
+        let values: Vec<f64> = (0..of).map(|seed| if seed < passes { 1.0 } else { -1.0 }).collect();
+        let verdict = verdict("metric = \"a.x\"\nabove = 0", &seeds("", &values));
+        assert_eq!(verdict.outcome, outcome, "{passes} of {of}");
+        assert_eq!((verdict.cells[0].passed, verdict.cells[0].of), (passes, of));
+    }
+}
+
+#[test]
+fn a_claim_holds_where_it_holds_in_each_cell() {
+    let runs = [seeds("law=a", &[1.0]), seeds("law=b", &[2.0]), seeds("law=c", &[-1.0])].concat();
+    for (cells, outcome, count) in [
+        ("", Fails, 3),
+        ("where = { law = \"a\" }", Holds, 1),
+        ("where = { law = \"c\" }", Fails, 1),
+        ("where = { law = [\"a\", \"b\"] }", Holds, 2),
+        ("where = { law = [\"b\", \"c\"] }", Fails, 2),
+        ("where = { law = \"d\" }", NotRun, 0),
+    ] {
+        let verdict = verdict(&format!("metric = \"a.x\"\nabove = 0\n{cells}"), &runs);
+        assert_eq!((verdict.outcome, verdict.cells.len()), (outcome, count), "{cells}");
+    }
+}
+
+#[test]
+fn phases_are_cells() {
+    let runs = [ran("law=a", 1, &[("one", 1.0), ("two", -1.0)])];
+    for (cells, outcome) in [
+        ("", Fails),
+        ("where = { phase = \"one\" }", Holds),
+        ("where = { phase = \"two\" }", Fails),
+        ("where = { phase = [\"one\", \"two\"] }", Fails),
+    ] {
+        let verdict = verdict(&format!("metric = \"a.x\"\nabove = 0\n{cells}"), &runs);
+        assert_eq!(verdict.outcome, outcome, "{cells}");
+    }
+    let keys = "metric = \"a.x\"\nwhere = { phase = \"one\" }\nagainst = { phase = \"two\" }\nbelow = 0";
+    assert_eq!(verdict(keys, &runs).cells[0].ours.mean, -1.0);
+}
+
+#[test]
+fn two_cells_are_held_together_seed_by_seed() {
+    let ours = || seeds("law=a n=1", &[2.0, 4.0]);
+    let theirs = || seeds("law=b n=1", &[8.0, 8.0]);
+    let first = || seeds("law=c n=1", &[10.0, 12.0]);
+    let runs = [ours(), theirs(), first()].concat();
+    for (form, expected) in [
+        ("", [0.25, 0.5]),
+        ("as = \"ratio\"", [0.25, 0.5]),
+        ("as = \"factor\"", [4.0, 2.0]),
+        ("as = \"reduction\"", [0.75, 0.5]),
+        ("as = \"difference\"", [-6.0, -4.0]),
+        // From 10 to 2 where the other goes to 8; from 12 to 4 where it goes to 8.
+        ("as = \"share-of-gain\"\nbaseline = { law = \"c\" }", [4.0, 2.0]),
+    ] {
+        let keys = format!(
+            "metric = \"a.x\"\nwhere = {{ law = \"a\" }}\nagainst = {{ law = \"b\" }}\nabove = -9\n{form}"
+        );
+        let verdict = verdict(&keys, &runs);
+        assert_eq!(verdict.cells.len(), 1);
+        let ours = &verdict.cells[0].ours;
+        assert_eq!((ours.mean, ours.n), ((expected[0] + expected[1]) / 2.0, 2), "{form}");
+    }
+}
+
+#[test]
+fn a_seed_that_one_of_two_cells_lacks_does_not_count() {
+    let runs = [
+        ran("law=a", 1, &[("all", 1.0)]),
+        ran("law=a", 3, &[("all", 3.0)]),
+        ran("law=b", 2, &[("all", 5.0)]),
+        ran("law=b", 3, &[("all", 6.0)]),
+    ];
+    let against = "metric = \"a.x\"\nwhere = { law = \"a\" }\nagainst = { law = \"b\" }\nnear = 0.5";
+    let held = verdict(against, &runs);
+    assert_eq!((held.cells[0].ours.mean, held.cells[0].of), (0.5, 1));
+    let average = verdict("metric = \"a.x\"\naverage-over = \"law\"\nabove = 0", &runs);
+    assert_eq!((average.cells[0].ours.mean, average.cells[0].of), (4.5, 1));
+    let rising = verdict("metric = \"a.x\"\nrising = \"law\"", &runs);
+    assert_eq!((rising.outcome, rising.cells[0].of), (Holds, 1));
+}
+
+#[test]
+fn an_average_is_one_cell() {
+    let runs = [seeds("law=a n=1", &[1.0, 2.0]), seeds("law=a n=2", &[3.0, 6.0])].concat();
+    let verdict = verdict("metric = \"a.x\"\naverage-over = \"n\"\nwithin = [2.0, 4.0]", &runs);
+    assert_eq!(verdict.cells.len(), 1);
+    assert_eq!((verdict.cells[0].ours.mean, verdict.cells[0].passed), (3.0, 2));
+    assert_eq!(verdict.cells[0].cell, "law a");
+}
+
+#[test]
+fn values_rise_or_fall_in_the_order_of_the_file() {
+    // 10 comes after 9 in the file, and before it in the alphabet.
+    let runs = |values: [f64; 3]| -> Vec<Ran> {
+        ["n=9", "n=10", "n=11"].iter().zip(values).flat_map(|(cell, value)| seeds(cell, &[value])).collect()
+    };
+    for (values, rising, falling) in [
+        ([1.0, 2.0, 3.0], Holds, Fails),
+        ([3.0, 2.0, 1.0], Fails, Holds),
+        ([1.0, 3.0, 2.0], Fails, Fails),
+        ([1.0, 1.0, 2.0], Fails, Fails),
+    ] {
+        assert_eq!(verdict("metric = \"a.x\"\nrising = \"n\"", &runs(values)).outcome, rising, "{values:?}");
+        assert_eq!(
+            verdict("metric = \"a.x\"\nfalling = \"n\"", &runs(values)).outcome,
+            falling,
+            "{values:?}"
+        );
+    }
+    let one = seeds("n=9", &[1.0]);
+    assert_eq!(verdict("metric = \"a.x\"\nrising = \"n\"", &one).outcome, Fails, "one value does not rise");
+}
+
+#[test]
+fn each_row_rises_by_itself() {
+    let runs = [
+        seeds("law=a n=1", &[1.0]),
+        seeds("law=a n=2", &[2.0]),
+        seeds("law=b n=1", &[10.0]),
+        seeds("law=b n=2", &[9.0]),
+    ]
+    .concat();
+    assert_eq!(verdict("metric = \"a.x\"\nrising = \"n\"", &runs).outcome, Fails);
+    assert_eq!(verdict("metric = \"a.x\"\nrising = \"n\"\nwhere = { law = \"a\" }", &runs).outcome, Holds);
+}
+
+#[test]
+fn what_is_not_comparable_is_shown_and_not_judged() {
+    let keys = "not-comparable = \"their testbed\"";
+    let bare = verdict(keys, &[]);
+    assert_eq!((bare.outcome, bare.note.as_str(), bare.cells.len()), (NotComparable, "their testbed", 0));
+    let shown = verdict(&format!("{keys}\nmetric = \"a.x\"\nnear = 9.0"), &seeds("", &[1.0]));
+    assert_eq!((shown.outcome, shown.cells[0].ours.mean), (NotComparable, 1.0));
+}
+
+#[test]
+fn what_was_not_run_is_said_to_be() {
+    assert_eq!(verdict("metric = \"a.x\"\nabove = 1", &[]).outcome, NotRun);
+    let runs = seeds("law=a", &[1.0]);
+    let keys = "metric = \"a.x\"\nabove = 1\nwhere = { law = \"a\" }\nagainst = { law = \"b\" }";
+    assert_eq!(verdict(keys, &runs).outcome, NotRun, "the other cell");
+    assert_eq!(verdict("metric = \"a.x\"\nabove = 1", &seeds("", &[f64::NAN])).outcome, NotRun);
+}
+
+#[test]
+fn claims_that_are_none_are_refused() {
+    let runs = seeds("law=a", &[1.0]);
+    for (keys, says) in [
+        ("metric = \"a.x\"", "says nothing that can fail"),
+        ("metric = \"a.x\"\nabove = 1\nbelow = 2", "has two conditions"),
+        ("metric = \"a.x\"\nnear = 1\nrising = \"law\"", "has two conditions"),
+        ("above = 1", "a number or a metric is missing"),
+        ("metric = \"a.x +\"\nabove = 1", "a number or a metric is missing"),
+        ("metric = \"a.x\"\nabove = 1\nwhere = { lwa = \"a\" }", "there is no sweep \"lwa\""),
+        ("metric = \"a.x\"\nabove = 1\nagainst = { lwa = \"a\" }", "there is no sweep \"lwa\""),
+        (
+            "metric = \"a.x\"\nabove = 1\nas = \"share-of-gain\"\nagainst = { law = \"a\" }\nbaseline = { lwa = \"a\" }",
+            "there is no sweep \"lwa\"",
+        ),
+        ("metric = \"a.x\"\nabove = 1\naverage-over = \"lwa\"", "there is no sweep \"lwa\""),
+        ("metric = \"a.x\"\nrising = \"lwa\"", "there is no sweep \"lwa\""),
+        ("metric = \"a.x\"\nabove = 1\nas = \"factor\"", "is held against nothing"),
+        ("metric = \"a.x\"\nabove = 1\nbaseline = { law = \"a\" }", "is held against nothing"),
+        ("metric = \"a.x\"\nabove = 1\nas = \"share-of-gain\"\nagainst = { law = \"a\" }", "and a baseline"),
+        (
+            "metric = \"a.x\"\nabove = 1\nbaseline = { law = \"a\" }\nagainst = { law = \"a\" }",
+            "and a baseline",
+        ),
+        ("metric = \"a.x\"\nwithin = [2.0, 1.0]", "nothing is within"),
+        ("metric = \"a.x\"\nnear = 0.0", "half to twice of zero"),
+        ("metric = \"a.x\"\nabove = 1\ngating = true\nnot-comparable = \"no\"", "cannot fail"),
+    ] {
+        let said = refused(keys, &runs);
+        assert!(said.starts_with("claim \"it\"") && said.contains(says), "{keys}: {said}");
+    }
+}
