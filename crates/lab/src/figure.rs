@@ -10,6 +10,10 @@ use std::collections::BTreeMap;
 /// The charts of a figure, one above the other.
 pub fn charts(spec: &FigureSpec, runs: &[Ran]) -> Result<Vec<Chart>, String> {
     match spec.kind {
+        // Several metrics without anything to tell cells apart stand beside each other.
+        FigureKind::Bars if spec.by.is_none() && spec.metric.0.len() > 1 => {
+            Ok(vec![side_by_side(spec, runs)?])
+        }
         FigureKind::Bars => spec.metric.0.iter().map(|metric| bars(spec, metric, runs)).collect(),
         FigureKind::Lines => spec.metric.0.iter().map(|metric| lines(spec, metric, runs)).collect(),
         FigureKind::Series => Ok(spec.metric.0.iter().map(|name| series(spec, name, runs)).collect()),
@@ -102,6 +106,33 @@ fn bars(spec: &FigureSpec, metric: &str, runs: &[Ran]) -> Result<Chart, String> 
             half: Vec::new(),
         });
     }
+    Ok(chart(spec, Scale::Linear, scale(spec.log_y), Marks::Bars { groups, series }))
+}
+
+/// Bars of several metrics in one chart.
+fn side_by_side(spec: &FigureSpec, runs: &[Ran]) -> Result<Chart, String> {
+    let (mut groups, mut series) = (Vec::<String>::new(), Vec::new());
+    for metric in &spec.metric.0 {
+        let chart = bars(spec, metric, runs)?;
+        if let Marks::Bars { groups: of_metric, series: bars } = chart.marks {
+            // A metric that a cell lacks has no bar there.
+            for group in &of_metric {
+                if !groups.contains(group) {
+                    groups.push(group.clone());
+                }
+            }
+            series.extend(bars.into_iter().map(|bars| (of_metric.clone(), bars)));
+        }
+    }
+    let spread = |(of_metric, bars): (Vec<String>, Bars)| {
+        let place = |group: &String| of_metric.iter().position(|other| other == group);
+        let pick = |list: &[f64]| {
+            let at = |group: &String| place(group).and_then(|at| list.get(at)).copied().unwrap_or(f64::NAN);
+            groups.iter().map(at).collect()
+        };
+        Bars { values: pick(&bars.values), half: pick(&bars.half), name: bars.name }
+    };
+    let series = series.into_iter().map(spread).collect();
     Ok(chart(spec, Scale::Linear, scale(spec.log_y), Marks::Bars { groups, series }))
 }
 

@@ -605,7 +605,6 @@ fn refuse_unread(spec: &TrafficSpec) -> Result<(), String> {
         ("partners", spec.partners.is_some()),
         ("load", spec.load.is_some()),
         ("sizes", spec.sizes.is_some()),
-        ("fan", spec.fan.is_some()),
     ];
     match given.iter().find(|(key, is_given)| *is_given && !reads.contains(key)) {
         Some((key, _)) => Err(format!("{key} means nothing to this kind, which reads {}", reads.join(", "))),

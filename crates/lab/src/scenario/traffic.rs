@@ -35,7 +35,7 @@ pub struct TrafficSpec {
     pub together: Option<u32>,
     /// See `together`; the period of `rotating-incast`.
     pub every: Option<Time>,
-    /// How large a message is; the size of a request; the vector of a collective.
+    /// How large a message is.
     pub size: Option<Size>,
     /// What each sender offers on average.
     pub rate: Option<Rate>,
@@ -48,8 +48,6 @@ pub struct TrafficSpec {
     pub load: Option<Part>,
     /// The published distribution of sizes.
     pub sizes: Option<String>,
-    /// How many answer a request.
-    pub fan: Option<u32>,
     /// The flows take the uplink that the first flow of this traffic takes.
     pub share_uplink_of: Option<String>,
 }
