@@ -3,6 +3,7 @@
 use crate::Failure;
 use crate::catalog::SCENARIOS;
 use poseidon_lab::draw::Marks;
+use poseidon_lab::judge::named;
 use poseidon_lab::report::{self, Shown};
 use poseidon_lab::study::{Finished, Study};
 use poseidon_laws::{AnyParams, LAWS};
@@ -120,7 +121,7 @@ fn measures(finished: &[Finished]) {
         for phase in &run.ran.summary.phases {
             let mut labels = run.ran.labels.clone();
             labels.push(poseidon_lab::scenario::Label { sweep: "phase".into(), value: phase.name.clone() });
-            let cell = report::cell_name(&labels);
+            let cell = named(&labels);
             let place = order.iter().position(|other| *other == cell).unwrap_or_else(|| {
                 order.push(cell.clone());
                 order.len() - 1
@@ -157,7 +158,7 @@ fn measures(finished: &[Finished]) {
 fn accounts(finished: &[Finished]) {
     let mut cells: Vec<(String, Vec<&Finished>)> = Vec::new();
     for run in finished {
-        let name = report::cell_name(&run.ran.labels);
+        let name = named(&run.ran.labels);
         match cells.iter_mut().find(|(other, _)| *other == name) {
             Some((_, runs)) => runs.push(run),
             None => cells.push((name, vec![run])),

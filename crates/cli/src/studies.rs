@@ -4,13 +4,12 @@ use crate::args::How;
 use crate::catalog::natural;
 use crate::watch::Bars;
 use crate::{Failure, print};
-use poseidon_lab::judge::Outcome;
+use poseidon_lab::judge::{Outcome, named};
 use poseidon_lab::report::{self, Shown};
-use poseidon_lab::store::Store;
+use poseidon_lab::store::{self, Store};
 use poseidon_lab::study::{self, Finished, Options, Study, StudyError, Watch};
 use poseidon_lab::tables::Format;
 use poseidon_sim::Simulator;
-use sha2::{Digest, Sha256};
 use std::path::Path;
 
 /// One thread per run: cells are what is shared out.
@@ -21,10 +20,7 @@ fn backend() -> Simulator {
 /// What this program is: its version and the hash of its own file, so that no result of another is taken for its own.
 fn identity() -> String {
     let own = std::env::current_exe().and_then(std::fs::read);
-    let hash = own.map_or_else(
-        |_| "unknown".to_owned(),
-        |bytes| Sha256::digest(&bytes).iter().take(6).map(|byte| format!("{byte:02x}")).collect(),
-    );
+    let hash = own.map_or_else(|_| "unknown".to_owned(), |bytes| store::hash(&bytes));
     format!("poseidon {} ({hash})", env!("CARGO_PKG_VERSION"))
 }
 
@@ -43,7 +39,7 @@ pub(crate) fn run(
     let store = Store::new(&how.output);
     let finished = study::run(studies, &backend(), &store, &options, &bars).map_err(|error| match error {
         StudyError::Scenario(error) => Failure::Scenario(error),
-        StudyError::Store(why) | StudyError::Run(why) => Failure::Run(why),
+        StudyError::Store(why) => Failure::Run(why),
     })?;
     bars.finish();
     let shown = show(studies, &finished, &store)?;
@@ -150,7 +146,7 @@ pub(crate) fn explain(study: &Study, all: bool, seed: u64) -> Result<(), Failure
             continue;
         }
         let resolved = study.resolve(cell, seed, &backend()).map_err(Failure::Scenario)?;
-        say!("{:<22} {}", "cell", report::cell_name(&cell.labels));
+        say!("{:<22} {}", "cell", named(&cell.labels));
         say!("{:<22} {}", "plan", study::hash(&resolved, &identity()));
         say!("{}", poseidon_lab::explain::plan(&resolved));
     }

@@ -99,7 +99,7 @@ pub fn plan(resolved: &Resolved) -> String {
     }
     for queue in &resolved.queues {
         let (switch, port) = queue.port;
-        say(&format!("queue {}", queue.name), format!("switch {switch} port {port}, {}", queue.link.rate));
+        say(&format!("queue {}", queue.name), format!("switch {switch} port {port}, {}", queue.rate));
     }
     for window in &resolved.phases {
         say(

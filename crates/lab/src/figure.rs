@@ -101,7 +101,7 @@ fn bars(spec: &FigureSpec, metric: &str, runs: &[Ran]) -> Result<Chart, String> 
             should.iter().find(|((along, _), _)| along == group).map_or(f64::NAN, |(_, e)| e.mean)
         };
         series.push(Bars {
-            name: "max-min fair".into(),
+            name: reference_name(spec),
             values: groups.iter().map(first).collect(),
             half: Vec::new(),
         });
@@ -162,7 +162,7 @@ fn lines(spec: &FigureSpec, metric: &str, runs: &[Ran]) -> Result<Chart, String>
         let should = self::table(reference, spec, runs)?;
         if let Some((_, by)) = should.keys().next() {
             let by = by.clone();
-            all.push(Line { name: "max-min fair".into(), half: Vec::new(), ..line(&by, &should, true) });
+            all.push(Line { name: reference_name(spec), half: Vec::new(), ..line(&by, &should, true) });
         }
     }
     Ok(chart(spec, scale(spec.log_x), scale(spec.log_y), Marks::Lines(all)))
@@ -206,6 +206,12 @@ fn series(spec: &FigureSpec, name: &str, runs: &[Ran]) -> Chart {
     chart
 }
 
+/// What a reference is called: by what it is where everybody knows it, else by its expression.
+fn reference_name(spec: &FigureSpec) -> String {
+    let reference = spec.reference.as_deref().unwrap_or_default();
+    if reference.ends_with(".fair_share_gbps") { "max-min fair".into() } else { reference.to_owned() }
+}
+
 /// What should be, phase by phase: the value of the reference in the first cell that is drawn.
 fn expected(spec: &FigureSpec, runs: &[Ran]) -> Option<Line> {
     let expression = Expression::parse(spec.reference.as_ref()?).ok()?;
@@ -215,7 +221,7 @@ fn expected(spec: &FigureSpec, runs: &[Ran]) -> Option<Line> {
         let value = expression.value(&|name| phase.values.get(name).copied()).unwrap_or(f64::NAN);
         points.extend([(phase.begins_us, value), (phase.ends_us, value)]);
     }
-    Some(Line { name: "max-min fair".into(), points, half: Vec::new(), is_reference: true })
+    Some(Line { name: reference_name(spec), points, half: Vec::new(), is_reference: true })
 }
 
 /// Long times read better in milliseconds.

@@ -266,6 +266,8 @@ fn form(form: As, this: f64, other: f64, base: f64) -> f64 {
         As::Factor => other / this,
         As::Reduction => 1.0 - this / other,
         As::Difference => this - other,
+        // Where there is no gain, nothing of one is kept.
+        As::ShareOfGain if base <= other => 0.0,
         As::ShareOfGain => (base - this) / (base - other),
     }
 }

@@ -5,10 +5,10 @@ use crate::stats::{can_carry, jain, mean, percentile, standard_deviation};
 use crate::summary::{PhaseSummary, Summary};
 use poseidon_laws::AnyParams;
 use poseidon_plan::records::{
-    DecisionRow, DropRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
+    DecisionRow, DropRow, MessageRow, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
 };
 use poseidon_plan::{Plan, Report};
-use poseidon_types::{Bytes, Picos, Signals};
+use poseidon_types::{Bytes, Picos};
 use std::collections::BTreeMap;
 
 /// No group.
@@ -347,7 +347,7 @@ impl<'a> Reducer<'a> {
             let waiting: Vec<f64> = inside.iter().map(|sample| sample.waiting as f64).collect();
             put("waiting_mean_bytes", mean(&waiting).unwrap_or(f64::NAN));
             put("waiting_max_bytes", waiting.iter().copied().fold(0.0, f64::max));
-            let could = queue.link.rate.get() as f64 * ((inside.len() - 1) as u64 * every) as f64 / 1e12;
+            let could = queue.rate.get() as f64 * ((inside.len() - 1) as u64 * every) as f64 / 1e12;
             put("utilisation", (last.sent - first.sent) as f64 * 8.0 / could);
         }
     }
@@ -559,13 +559,4 @@ impl Sink for Reducer<'_> {
             }
         }
     }
-
-    fn progress(&mut self, _: Progress) -> core::ops::ControlFlow<()> {
-        core::ops::ControlFlow::Continue(())
-    }
-}
-
-/// What laws of a run may be told, in words: for the account of a run.
-pub fn told(signals: Signals) -> String {
-    signals.names().collect::<Vec<_>>().join(", ")
 }

@@ -2,7 +2,7 @@
 
 use crate::draw::{self, Chart};
 use crate::figure;
-use crate::judge::{Measured, Outcome, Ran, Verdict, judge, named};
+use crate::judge::{Measured, Outcome, Ran, Verdict, judge};
 use crate::store::{Store, write};
 use crate::study::{Finished, Study};
 use core::fmt::Write as _;
@@ -259,11 +259,6 @@ fn put(html: &mut String, text: core::fmt::Arguments<'_>) {
 
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-/// A cell in words, for those who only have its labels.
-pub fn cell_name(labels: &[crate::scenario::Label]) -> String {
-    named(labels)
 }
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#222}\

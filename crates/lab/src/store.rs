@@ -13,7 +13,7 @@
 use crate::judge::Ran;
 use crate::resolve::Resolved;
 use crate::scenario::Label;
-use crate::study::{Finished, Options, RunName, Study, account};
+use crate::study::{Finished, Options, RunName, Study};
 use crate::summary::Summary;
 use crate::tables::{FileInfo, Format};
 use core::time::Duration;
@@ -48,7 +48,7 @@ pub struct Manifest {
     pub wall_s: f64,
     /// Which law ran on which traffic.
     pub bound: Vec<Bound>,
-    /// What laws could be told: what switches wrote and hosts measured.
+    /// What packets, laws and switches did, counted.
     pub account: serde_json::Value,
     /// Files with rows.
     pub files: Vec<(String, u64)>,
@@ -125,11 +125,11 @@ impl Manifest {
         Self {
             tool: options.identity.clone(),
             scenario: study.name.clone(),
-            scenario_hash: text_hash(&study.text),
+            scenario_hash: hash(study.text.as_bytes()),
             quick: study.is_quick,
             cell: name.labels.clone(),
             seed: name.seed,
-            plan_hash: text_hash(&format!("{}{:?}{}", study.text, name.labels, options.identity)),
+            plan_hash: hash(format!("{}{:?}{}", study.text, name.labels, options.identity).as_bytes()),
             result_hash: String::new(),
             interrupted: false,
             wall_s: 0.0,
@@ -192,7 +192,7 @@ impl Store {
 
     /// Notes that a result from before is the answer to another question as well, and gives it as the answer to that.
     pub fn answer(&self, study: &Study, name: &RunName, mut manifest: Manifest) -> Result<Manifest, String> {
-        let (scenario_hash, quick) = (text_hash(&study.text), study.is_quick);
+        let (scenario_hash, quick) = (hash(study.text.as_bytes()), study.is_quick);
         let asked = Asked { scenario_hash, quick, cell: name.labels.clone() };
         if !manifest.asked().any(|known| known == asked) {
             manifest.also.push(asked.clone());
@@ -211,7 +211,7 @@ impl Store {
     /// one, that of `own` counts.
     pub fn load(&self, place: usize, study: &Study, own: &str) -> Result<Vec<Finished>, String> {
         let folder = self.study(&study.name).join("runs");
-        let wanted = text_hash(&study.text);
+        let wanted = hash(study.text.as_bytes());
         let mut found = Vec::new();
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
@@ -262,8 +262,35 @@ pub(crate) fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), Strin
     fs::rename(&beside, folder.join(name)).map_err(said)
 }
 
-/// Sixteen digits of the hash of a text.
-pub fn text_hash(text: &str) -> String {
-    let digest = Sha256::digest(text.as_bytes());
+/// What a report says of a run, for the manifest.
+fn account(report: &Report) -> serde_json::Value {
+    serde_json::json!({
+        "ended_ps": report.ended.get(),
+        "broken_off": report.broken_off,
+        "packet_hops": report.packet_hops,
+        "sent_packets": report.sent,
+        "delivered_packets": report.delivered,
+        "replies": report.replies,
+        "dropped_packets": report.dropped,
+        "in_flight_packets": report.in_flight,
+        "retransmitted_packets": report.retransmitted,
+        "timeouts": report.timeouts,
+        "marks": report.marks,
+        "pauses": report.pauses,
+        "repaths": report.repaths,
+        "decisions": report.decisions,
+        "decisions_with_telemetry": report.decisions_with_telemetry,
+        "sent_bytes": report.sent_bytes.get(),
+        "delivered_bytes": report.delivered_bytes.get(),
+    })
+}
+
+/// The name of something by its content.
+pub fn hash(content: &[u8]) -> String {
+    hex(&Sha256::digest(content))
+}
+
+/// Sixteen digits of a hash: enough for a name.
+pub(crate) fn hex(digest: &[u8]) -> String {
     digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -6,16 +6,16 @@ use crate::judge::Ran;
 use crate::reduce::Reducer;
 use crate::resolve::{Resolved, resolve};
 use crate::scenario::{Cell, Label, Scenario, ScenarioError, cells, place};
-use crate::store::{Manifest, Store};
+use crate::store::{Manifest, Store, hex};
 use crate::summary::Summary;
 use crate::tables::{Format, Tables};
 use core::fmt::Write as _;
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use poseidon_plan::Backend;
 use poseidon_plan::records::{
     DecisionRow, DropRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
 };
-use poseidon_plan::{Backend, Report};
 use poseidon_types::Picos;
 use sha2::{Digest, Sha256};
 use std::sync::Mutex;
@@ -170,15 +170,13 @@ pub enum StudyError {
     Scenario(ScenarioError),
     /// A result cannot be written or read.
     Store(String),
-    /// A run failed.
-    Run(String),
 }
 
 impl core::fmt::Display for StudyError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Scenario(error) => error.fmt(f),
-            Self::Store(why) | Self::Run(why) => f.write_str(why),
+            Self::Store(why) => f.write_str(why),
         }
     }
 }
@@ -315,11 +313,7 @@ pub fn hash(resolved: &Resolved, identity: &str) -> String {
     }
     let mut hashing = Hashing(Sha256::new());
     write!(hashing, "{identity}\n{resolved:?}").expect("hashing does not fail");
-    let digest = hashing.0.finalize();
-    digest.iter().take(8).fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a text takes everything");
-        text
-    })
+    hex(&hashing.0.finalize())
 }
 
 /// All that rows of a run go to.
@@ -371,29 +365,5 @@ pub fn result_hash(finished: &[Finished]) -> String {
         let summary = serde_json::to_string(&run.ran.summary).unwrap_or_default();
         hashing.update(summary.as_bytes());
     }
-    let digest = hashing.finalize();
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// What a report says of a run, for the manifest.
-pub(crate) fn account(report: &Report) -> serde_json::Value {
-    serde_json::json!({
-        "ended_ps": report.ended.get(),
-        "broken_off": report.broken_off,
-        "packet_hops": report.packet_hops,
-        "sent_packets": report.sent,
-        "delivered_packets": report.delivered,
-        "replies": report.replies,
-        "dropped_packets": report.dropped,
-        "in_flight_packets": report.in_flight,
-        "retransmitted_packets": report.retransmitted,
-        "timeouts": report.timeouts,
-        "marks": report.marks,
-        "pauses": report.pauses,
-        "repaths": report.repaths,
-        "decisions": report.decisions,
-        "decisions_with_telemetry": report.decisions_with_telemetry,
-        "sent_bytes": report.sent_bytes.get(),
-        "delivered_bytes": report.delivered_bytes.get(),
-    })
+    hex(&hashing.finalize())
 }
