@@ -100,11 +100,6 @@ impl Stamp {
         }
     }
 
-    /// Whether a packet carries more of it than one number.
-    pub const fn needs_side(self) -> bool {
-        matches!(self, Self::HopRecords(_))
-    }
-
     /// Bytes that telemetry adds to an ACK.
     pub const fn ack_bytes(self) -> Bytes {
         match self {

@@ -1,5 +1,6 @@
 //! About what a run needs, before it starts.
 
+use poseidon_plan::switch::{RecordCarrier, Stamp};
 use poseidon_plan::{Plan, Topology};
 use poseidon_types::Bytes;
 
@@ -33,7 +34,7 @@ pub(crate) fn needed(plan: &Plan) -> Bytes {
         Topology::Edges(e) => 2 * e.edges().len() as u64 + switches * switches / 8,
     };
     let connections = plan.connections.len() as u64;
-    let per_packet = 64 + if plan.switch.stamp.needs_side() { 68 } else { 0 } + 24;
+    let per_packet = 64 + beside(plan.switch.stamp) + 24;
     let mut senders: Vec<(u32, u32)> = plan.connections.iter().map(|c| (c.from, c.to)).collect();
     senders.sort_unstable();
     senders.dedup_by_key(|(from, _)| *from);
@@ -54,4 +55,13 @@ pub(crate) fn needed(plan: &Plan) -> Bytes {
         packets * per_packet,
     ];
     Bytes::new(parts.iter().fold(0, |sum: u64, part| sum.saturating_add(*part)))
+}
+
+/// What a packet carries beside itself, and its place in the list of free ones.
+const fn beside(stamp: Stamp) -> u64 {
+    match stamp {
+        Stamp::HopRecords(RecordCarrier::Exact) => 2 * 64 + 4,
+        Stamp::HopRecords(RecordCarrier::HpccNs3) => 64 + 4,
+        Stamp::MaxHopDelay(_) | Stamp::Off => 0,
+    }
 }
