@@ -205,15 +205,8 @@ fn section(html: &mut String, study: &Shown) {
     if !study.about.is_empty() {
         put(html, format_args!("<p>{}</p>\n", escaped(study.about.trim())));
     }
-    for (title, charts) in &study.figures {
-        put(
-            html,
-            format_args!(
-                "<figure>{}<figcaption>{}</figcaption></figure>\n",
-                draw::svg(charts),
-                escaped(title)
-            ),
-        );
+    for (_, charts) in &study.figures {
+        put(html, format_args!("<figure>{}</figure>\n", draw::svg(charts)));
     }
     for verdict in &study.verdicts {
         put(
@@ -267,5 +260,5 @@ table{border-collapse:collapse;margin:.5rem 0;font-size:13px}td,th{border:1px so
 th{background:#f5f5f5}tr.holds td:last-child{background:#e3f1ea}tr.fails td:last-child{background:#f9e1d5}\
 tr.not-comparable td:last-child,tr.not-run td:last-child{background:#eee}\
 .gate{font-size:11px;border:1px solid #999;border-radius:3px;padding:0 .2rem;color:#555}.source,.cut{color:#555;font-size:13px}.lead{font-size:1.05rem}\
-figure{margin:1rem 0;max-width:34rem}figure svg{width:100%;height:auto}figcaption{font-size:13px;color:#555}\
+figure{margin:1rem 0;max-width:34rem}figure svg{width:100%;height:auto}\
 details{margin:.4rem 0}summary{cursor:pointer}";
