@@ -1,5 +1,5 @@
 //! PowerTCP's Theorems 1 to 3 on the real law, in a fluid loop. The theorems' own differential equations are in
-//! `poseidon_testkit::powertcp_fluid`; here the law runs as a host would run it.
+//! `poseidon_models::powertcp_fluid`; here the law runs as a host would run it.
 
 use poseidon_laws::laws::powertcp::{PowerTcp, PowerTcpParams};
 use poseidon_laws::laws::theta_powertcp::{ThetaPowerTcp, ThetaPowerTcpParams};

@@ -1,9 +1,5 @@
-//! What tests compare with and drive laws by: exact oracles, the papers' own analytic models, a fluid loop around
-//! any law, and random operations for any law.
-//!
-//! Each model is one equation system with the place where the paper prints it, so that a law or a simulation can be
-//! held against it and a figure be drawn from it. Only tests may depend on this crate: it uses `std` and floating
-//! point.
+//! What tests compare with and drive laws by: exact oracles, a fluid loop around any law, and random operations for
+//! any law. Only tests may depend on this crate: it uses `std` and floating point.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -14,11 +10,6 @@
 //! | [`fluid_loop`] | a network without packets around any law: does it converge, and where to |
 //! | [`operations`] | random operations for any law: does it survive, and replay |
 //! | [`plans`] | a plan to start from, and a list of varied ones |
-//! | [`powertcp_fluid`] | PowerTCP's fluid model of four control laws at one bottleneck (fig. 2, theorems) |
-//! | [`powertcp_phase`] | its phase plots (fig. 3) |
-//! | [`rpm_fluid`] | the loop of reverse path marking, its Lemma 1 and the stable gain |
-//! | [`delay_line`] | integrates an equation with two delays, for the above |
-//! | [`sampling_fluid`] | Sampling Frequency against one decrease per RTT (VAI+SF fig. 4) |
 //!
 //! ```
 //! use poseidon_testkit::{Flow, Network, Rational, max_min};
@@ -31,18 +22,13 @@
 //! assert_eq!(shares[3].rate_mbps, Rational::new(200_000, 3));
 //! ```
 
-pub mod delay_line;
 pub mod fluid_loop;
 pub mod maxmin;
 pub mod network;
 pub mod operations;
 pub mod plans;
-pub mod powertcp_fluid;
-pub mod powertcp_phase;
 pub mod rational;
 pub mod rng;
-pub mod rpm_fluid;
-pub mod sampling_fluid;
 
 pub use fluid_loop::FluidLoop;
 pub use maxmin::{Bottleneck, Share, max_min};
