@@ -18,6 +18,7 @@
 //!            - Normalised power is at least 0.01, as in the public Linux code: Alg. 1 would divide by zero.
 //!            - Preset `artifact-ns3`: what the public ns-3 code does otherwise (η = 0.95, reference rate in the (1 - γ) term,
 //!              floor of λ instead of power, β of 150 Mbps, minimum of 100 Mbps).
+//!            - `vai` and `sampling` (off): what Snyder and Lebeck give to HPCC, on the same footing.
 //! Limits     made for lossless fabrics: a loss leaves the window alone, as in the public Linux code. A flow that does not
 //!            use its window is not treated apart: the window never exceeds one bandwidth-delay product.
 
@@ -28,7 +29,9 @@ use crate::parts::ewma::over_time;
 use crate::parts::float::{bounded, bytes, bytes_per_ns, ns, to_rate, to_window};
 use crate::parts::history::WindowHistory;
 use crate::parts::hop_delta::LastHops;
-use poseidon_types::{BitRate, Nanos, Signals};
+use crate::parts::sampling::Sampling;
+use crate::parts::variable_ai::{VariableAi, VariableAiParams};
+use poseidon_types::{BitRate, Bytes, Nanos, Signals};
 
 params! {
     /// PowerTCP's parameters.
@@ -53,6 +56,15 @@ params! {
         min_rate: BitRate = BitRate::ZERO,
         /// Update at most once per round trip (the reconfigurable datacenter of section 5).
         once_per_rtt: bool = false,
+        /// Variable additive increase, which VAI/SF gives to HPCC: β grows for a while after a long queue.
+        vai: bool = false,
+        /// VAI: queue that means a flow has joined, the smallest bandwidth-delay product.
+        vai_threshold: Bytes = Bytes::new(50_000),
+        /// VAI: queue that earns one token.
+        vai_per_token: Bytes = Bytes::new(1_000),
+        /// Sampling frequency, which VAI/SF gives to HPCC: ACKs after which a shrinking window becomes `w_old`; 0 for once per round
+        /// trip.
+        sampling: u32 = 0,
     }
     presets {
         "artifact-ns3", "the constants of the public ns-3 code, from which figures 4-7 came", |p| {
@@ -70,6 +82,8 @@ params! {
         target_power: "above 0 and at most 1", |p| p.target_power > 0.0 && p.target_power <= 1.0;
         current_floor: "not negative", |p| p.current_floor >= 0.0;
         power_floor: "between 0 and 1", |p| (0.0..=1.0).contains(&p.power_floor);
+        vai_threshold: "above zero", |p| p.vai_threshold > Bytes::ZERO;
+        vai_per_token: "above zero", |p| p.vai_per_token > Bytes::ZERO;
     }
 }
 
@@ -121,11 +135,11 @@ impl PowerLaw {
         self.power = over_time(self.power, power, elapsed, self.horizon);
     }
 
-    /// Alg. 1 line 27; `divisor` is the smoothed power over its target.
-    pub(super) fn update(&mut self, divisor: f64) {
+    /// Alg. 1 line 27; `divisor` is the smoothed power over its target, `times` how often β is added.
+    pub(super) fn update(&mut self, divisor: f64, times: f64) {
         let old = self.history.old();
         let kept = if self.reference_term { old } else { self.window };
-        let window = self.gain * (old / divisor + self.increase) + (1.0 - self.gain) * kept;
+        let window = self.gain * (old / divisor + self.increase * times) + (1.0 - self.gain) * kept;
         self.window = bounded(window, self.min_window, self.max_window);
     }
 
@@ -146,7 +160,13 @@ pub struct PowerTcp {
     target_power: f64,
     current_floor: f64,
     power_floor: f64,
+    samples: Sampling,
+    tokens: VariableAi,
+    vai_threshold: f64,
+    vai_per_token: f64,
+    sampling: u32,
     once_per_rtt: bool,
+    uses_vai: bool,
 }
 
 impl Law for PowerTcp {
@@ -166,21 +186,37 @@ impl Law for PowerTcp {
             target_power: params.target_power,
             current_floor: params.current_floor,
             power_floor: params.power_floor,
+            samples: Sampling::default(),
+            tokens: VariableAi::default(),
+            vai_threshold: bytes(params.vai_threshold),
+            vai_per_token: bytes(params.vai_per_token),
+            sampling: params.sampling,
             once_per_rtt: params.once_per_rtt,
+            uses_vai: params.vai,
         }
     }
 
     /// Alg. 1, `NewAck`.
     fn on_ack(&mut self, ack: &Ack<'_>) {
         let round_ends = self.law.history.round_ends(ack.acked_seq, ack.next_seq);
+        let mut moves = round_ends;
         if let Some((power, elapsed)) = self.normalised_power(ack) {
             self.law.smooth(power.max(self.power_floor), elapsed);
+            let divisor = self.law.power / self.target_power;
+            let shrinks = divisor > 1.0;
+            // SF: a window that shrinks becomes the old one every so many ACKs, one that grows once per round trip.
+            let due = self.samples.due(self.sampling);
+            if shrinks && self.sampling > 0 {
+                moves = due;
+            }
+            let times = if self.uses_vai { self.increases(ack, shrinks, round_ends, moves) } else { 1.0 };
             if !self.once_per_rtt || round_ends {
-                self.law.update(self.law.power / self.target_power);
+                self.law.update(divisor, times);
             }
         }
-        if round_ends {
+        if moves {
             self.law.history.keep(self.law.window);
+            self.samples.moved();
         }
     }
 
@@ -194,6 +230,17 @@ impl Law for PowerTcp {
 }
 
 impl PowerTcp {
+    /// VAI: how often β is added.
+    fn increases(&mut self, ack: &Ack<'_>, shrinks: bool, round_ends: bool, moves: bool) -> f64 {
+        let vai = VariableAiParams::published(self.vai_per_token);
+        let longest = ack.hops.records.iter().map(|hop| hop.queue).max().unwrap_or(Bytes::ZERO);
+        self.tokens.observe(bytes(longest), shrinks);
+        if round_ends {
+            self.tokens.end_round(self.vai_threshold, 0.0, &vai);
+        }
+        self.tokens.spend(moves, &vai)
+    }
+
     /// Alg. 1, `NormPower`: the largest normalised power of any hop and the time it was measured over.
     fn normalised_power(&mut self, ack: &Ack<'_>) -> Option<(f64, f64)> {
         let mut worst: Option<(f64, f64)> = None;
@@ -214,7 +261,7 @@ impl PowerTcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use poseidon_types::{Bytes, HopPath, HopRecord, Wrap};
+    use poseidon_types::{HopPath, HopRecord, Wrap};
 
     const PATH: Path =
         Path { mtu: Bytes::new(1_000), line_rate: BitRate::from_gbps(25), base_rtt: Nanos::from_micros(28) };
@@ -252,6 +299,31 @@ mod tests {
         let sample = 2.0 * (9_375.0 + 87_500.0) / 87_500.0;
         assert!((law.law.power - (1.0 + (sample - 1.0) * 3.0 / 28.0)).abs() < 1e-12);
         assert!(law.law.window < 87_500.0);
+    }
+
+    #[test]
+    fn variable_ai_adds_up_to_a_hundred_betas_after_a_long_queue() {
+        let params =
+            PowerTcpParams { vai: true, additive_increase: BitRate::from_mbps(50), ..PowerTcpParams::default() };
+        let mut law = PowerTcp::new(&params, &PATH);
+        let mut plain = PowerTcp::new(&PowerTcpParams { vai: false, ..params }, &PATH);
+        // Two rounds with a queue of three pipes: 262 tokens, dampener 5.25; 50 Mbps are 175 B per round trip.
+        for (us, sent) in [(0, 0), (28, 87_500), (84, 262_500)] {
+            feed(&mut law, us, sent, 262_500);
+            feed(&mut plain, us, sent, 262_500);
+        }
+        let more = 0.9 * 175.0 * (100.0 / (5.25 / 8.0 + 1.0) - 1.0);
+        assert!((law.law.window - plain.law.window - more).abs() < 1e-6, "{} {more}", law.law.window);
+    }
+
+    #[test]
+    fn sampling_keeps_a_shrinking_window_within_a_round_trip() {
+        let params = PowerTcpParams { sampling: 30, ..PowerTcpParams::default() };
+        let mut law = PowerTcp::new(&params, &PATH);
+        for us in 0..=30 {
+            feed(&mut law, us, us * 3_125, us * 3_125);
+        }
+        assert!(law.law.history.old() < 87_500.0, "{}", law.law.history.old());
     }
 
     #[test]

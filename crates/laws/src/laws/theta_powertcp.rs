@@ -140,7 +140,7 @@ impl ThetaPowerTcp {
         let target = self.law.horizon * self.rtt_slack;
         let power = (gradient + 1.0).max(self.gradient_floor) * ns(ack.rtt) / target;
         self.law.smooth(power, elapsed);
-        self.law.update(self.law.power);
+        self.law.update(self.law.power, 1.0);
     }
 }
 
