@@ -18,7 +18,7 @@ pub(crate) fn study(name: &str, quick: bool) -> Result<Study, Failure> {
     let mut found = SCENARIOS.iter().filter(|(known, _)| ends(known));
     match (found.next(), found.next()) {
         (Some((known, text)), None) => {
-            Study::read(&format!("{known}.toml"), text, quick).map_err(Failure::Scenario)
+            Study::read(&format!("scenarios/{known}.toml"), text, quick).map_err(Failure::Scenario)
         }
         (Some((one, _)), Some((other, _))) => {
             Err(Failure::Usage(format!("{name:?} may be {one:?} or {other:?}; write the whole name")))
@@ -66,15 +66,19 @@ pub(crate) fn of_papers(
     meant.sort_by_key(|(name, _)| natural(name));
     meant
         .into_iter()
-        .map(|(name, text)| Study::read(&format!("{name}.toml"), text, quick).map_err(Failure::Scenario))
+        .map(|(name, text)| {
+            Study::read(&format!("scenarios/{name}.toml"), text, quick).map_err(Failure::Scenario)
+        })
         .collect()
 }
 
-/// `fig2` before `fig14b`: digits count as numbers.
-pub(crate) fn natural(name: &str) -> (String, u32, String) {
+/// `fig2` before `fig14b`: digits count as numbers, those of folders aside.
+pub(crate) fn natural(name: &str) -> (String, String, u32, String) {
     let digits = |c: char| c.is_ascii_digit();
-    let start = name.find(digits).unwrap_or(name.len());
-    let rest = &name[start..];
+    let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
+    let start = file.find(digits).unwrap_or(file.len());
+    let rest = &file[start..];
     let end = rest.find(|c| !digits(c)).unwrap_or(rest.len());
-    (name[..start].to_owned(), rest[..end].parse().unwrap_or(0), rest[end..].to_owned())
+    let number = rest[..end].parse().unwrap_or(0);
+    (folder.to_owned(), file[..start].to_owned(), number, rest[end..].to_owned())
 }

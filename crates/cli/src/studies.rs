@@ -97,12 +97,7 @@ fn page(shown: &[Shown], store: &Store, tool: &str) -> Result<(), Failure> {
 pub(crate) fn report(folder: &Path, json: bool) -> Result<(), Failure> {
     let store = Store::new(folder);
     let said = |error: std::io::Error| Failure::Run(format!("{}: {error}", folder.display()));
-    let mut names: Vec<String> = std::fs::read_dir(folder)
-        .map_err(said)?
-        .flatten()
-        .filter(|entry| entry.path().join("scenario.toml").is_file())
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
+    let mut names = store.studies().map_err(said)?;
     names.sort_by_key(|name| natural(name));
     if names.is_empty() {
         return Err(Failure::Run(format!(
@@ -114,7 +109,8 @@ pub(crate) fn report(folder: &Path, json: bool) -> Result<(), Failure> {
     let (mut studies, mut finished) = (Vec::new(), Vec::new());
     for name in names {
         let text = std::fs::read_to_string(store.study(&name).join("scenario.toml")).map_err(said)?;
-        let read = |quick| Study::read(&format!("{name}.toml"), &text, quick).map_err(Failure::Scenario);
+        let read =
+            |quick| Study::read(&format!("scenarios/{name}.toml"), &text, quick).map_err(Failure::Scenario);
         // What was run in full counts; only where nothing was, what was run quickly.
         let mut chosen = read(false)?;
         let mut runs = store.load(studies.len(), &chosen, &own).map_err(Failure::Run)?;

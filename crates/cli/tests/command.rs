@@ -432,6 +432,27 @@ fn a_result_is_the_answer_to_everybody_who_asks_for_its_plan() {
 }
 
 #[test]
+fn a_plan_of_another_study_is_not_run_again() {
+    let folder = Folder::new("another-study");
+    for paper in ["one", "two"] {
+        fs::create_dir_all(folder.0.join("scenarios").join(paper)).expect("a folder of the test");
+        let file = format!("scenarios/{paper}/tiny.toml");
+        fs::write(folder.0.join(&file), format!("{TINY}# of {paper}\n")).expect("a file of the test");
+        let ran = json(&folder.run(&["run", &file, "-o", "out", "--records", "none", "--json"]));
+        let made_in = |run: &Value| run["made_in"].as_str().map(str::to_owned);
+        let manifests = folder.named("manifest.json");
+        assert_eq!(ran["runs"].as_array().map(Vec::len), Some(4));
+        let of_paper = |path: &&PathBuf| path.to_string_lossy().contains(&format!("out/{paper}/tiny/"));
+        for manifest in manifests.iter().filter(of_paper) {
+            let text = fs::read_to_string(manifest).expect("a manifest");
+            let expected = (paper == "two").then(|| "one/tiny".to_owned());
+            assert_eq!(made_in(&serde_json::from_str(&text).expect("JSON")), expected, "{text}");
+        }
+        assert_eq!(manifests.iter().filter(of_paper).count(), 4, "each study has its own folder");
+    }
+}
+
+#[test]
 fn shards_are_parts_of_the_whole() {
     let folder = Folder::new("shards");
     let repro = |shard: &str| {

@@ -72,6 +72,7 @@ impl<'a> Names<'a> {
                     metric.split(',').try_for_each(|name| known(name.trim(), "series", &self.series()))?;
                 }
                 FigureKind::Distribution => known(metric, "distribution", &self.distributions())?,
+                FigureKind::Phase => known(&format!("{metric}[0].path"), "path", &self.series())?,
                 FigureKind::Finish => known(metric, "traffic with messages", &self.with_messages())?,
             }
         }
@@ -118,11 +119,15 @@ impl<'a> Names<'a> {
         let scenario = self.scenario;
         let traffic = scenario.traffic.iter().find(|traffic| traffic.name == owner);
         let has_queue = scenario.observe.queues.contains_key(owner);
-        if traffic.is_none() && !has_queue && owner != "run" {
+        let has_buffer = scenario.observe.buffers.contains_key(owner);
+        let has_class = scenario.observe.classes.contains_key(owner);
+        if traffic.is_none() && !has_queue && !has_buffer && !has_class && owner != "run" {
             let mut names: Vec<&str> = scenario.traffic.iter().map(|traffic| traffic.name.as_str()).collect();
-            names.extend(scenario.observe.queues.keys().map(String::as_str).chain(["run"]));
+            let observe = &scenario.observe;
+            let named = observe.queues.keys().chain(observe.buffers.keys()).chain(observe.classes.keys());
+            names.extend(named.map(String::as_str).chain(["run"]));
             return Err(format!(
-                "{name:?}: there is no traffic or queue {owner:?}; {}",
+                "{name:?}: there is no traffic, queue, buffer or class {owner:?}; {}",
                 advice(owner, &names)
             ));
         }
@@ -130,7 +135,8 @@ impl<'a> Names<'a> {
         let has = match info.of {
             "run" => owner == "run",
             "queues" => has_queue,
-            "messages" => traffic.is_some() && !is_long,
+            "buffers" => has_buffer,
+            "messages" => has_class || traffic.is_some() && !is_long,
             of if of.starts_with("long flows") => is_long,
             _ => traffic.is_some(),
         };
@@ -141,8 +147,10 @@ impl<'a> Names<'a> {
         if info.of.contains("decisions") && !observe.decisions.iter().any(|name| name == owner) {
             return Err(format!("{name:?} is not measured; add {owner:?} to observe.decisions"));
         }
-        let is_rate = info.of.starts_with("long flows");
-        if is_rate && observe.rates.as_ref().is_some_and(|rates| !rates.iter().any(|name| name == owner)) {
+        let is_rate = info.of.starts_with("long flows") || info.of == "flows with rates";
+        let has_rates =
+            observe.rates.as_ref().map_or(is_long, |rates| rates.iter().any(|name| name == owner));
+        if is_rate && !has_rates {
             return Err(format!("{name:?} is not measured; add {owner:?} to observe.rates"));
         }
         Ok(())
@@ -153,14 +161,21 @@ impl<'a> Names<'a> {
             return closed.series.keys().cloned().collect();
         }
         let mut names = Vec::new();
-        for traffic in self.scenario.traffic.iter().filter(|traffic| traffic.is_long()) {
+        for traffic in &self.scenario.traffic {
             let name = &traffic.name;
-            for what in ["[*].rate_gbps", ".rate_gbps", ".window_packets", ".srtt_us"] {
-                names.push(format!("{name}{what}"));
-            }
+            let rates = self.scenario.observe.rates.as_ref();
+            let has_rates = rates.map_or_else(|| traffic.is_long(), |rates| rates.contains(name));
+            let of_rates: &[&str] =
+                if has_rates { &["[*].rate_gbps", ".rate_gbps", ".total_gbps", ".jain"] } else { &[] };
+            let of_law: &[&str] = if traffic.is_long() { &[".window_packets", ".srtt_us"] } else { &[] };
+            names.extend(of_rates.iter().chain(of_law).map(|what| format!("{name}{what}")));
         }
         for queue in self.scenario.observe.queues.keys() {
-            names.extend([format!("{queue}.delay_us"), format!("{queue}.waiting_bytes")]);
+            names.extend([".delay_us", ".waiting_bytes", ".sent_gbps"].map(|what| format!("{queue}{what}")));
+        }
+        for name in self.with_messages().iter().chain(self.scenario.observe.classes.keys()) {
+            let of_size = ["p50", "p99", "p999"].map(|word| format!("{name}.slowdown_{word}_by_size"));
+            names.extend(of_size);
         }
         names
     }
@@ -168,7 +183,8 @@ impl<'a> Names<'a> {
     fn distributions(&self) -> Vec<String> {
         let latencies = self.with_messages().into_iter().map(|name| format!("{name}.latency_us"));
         let round_trips = self.scenario.observe.decisions.iter().map(|name| format!("{name}.rtt_us"));
-        latencies.chain(round_trips).collect()
+        let buffers = self.scenario.observe.buffers.keys().map(|name| format!("{name}.buffer_bytes"));
+        latencies.chain(round_trips).chain(buffers).collect()
     }
 
     fn with_messages(&self) -> Vec<String> {

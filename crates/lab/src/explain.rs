@@ -4,6 +4,7 @@ use crate::resolve::Resolved;
 use core::fmt::Write as _;
 use poseidon_plan::switch::{Direction, Pause};
 use poseidon_plan::transport::{Acks, Recovery};
+use poseidon_types::Bytes;
 
 /// The effective configuration of a run, for people.
 pub fn plan(resolved: &Resolved) -> String {
@@ -100,6 +101,13 @@ pub fn plan(resolved: &Resolved) -> String {
     for queue in &resolved.queues {
         let (switch, port) = queue.port;
         say(&format!("queue {}", queue.name), format!("switch {switch} port {port}, {}", queue.rate));
+    }
+    for buffer in &resolved.buffers {
+        say(&format!("buffers {}", buffer.name), format!("{} switches", buffer.switches.len()));
+    }
+    for class in &resolved.classes {
+        let below = if class.below == Bytes::MAX { String::new() } else { format!(" below {}", class.below) };
+        say(&format!("messages {}", class.name), format!("from {}{below}", class.from));
     }
     for window in &resolved.phases {
         say(

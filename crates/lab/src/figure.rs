@@ -21,6 +21,7 @@ pub fn charts(spec: &FigureSpec, runs: &[Ran]) -> Result<Vec<Chart>, String> {
             Ok(spec.metric.0.iter().map(|name| distribution(spec, name, runs)).collect())
         }
         FigureKind::Finish => Ok(spec.metric.0.iter().map(|name| finish(spec, name, runs)).collect()),
+        FigureKind::Phase => Ok(spec.metric.0.iter().map(|name| phase(spec, name, runs)).collect()),
     }
 }
 
@@ -269,4 +270,17 @@ fn finish(spec: &FigureSpec, name: &str, runs: &[Ran]) -> Chart {
         Some(Line { name, points, half: Vec::new(), is_reference: false })
     };
     chart(spec, Scale::Linear, Scale::Linear, Marks::Points(meant.filter_map(line).collect()))
+}
+
+/// Every path of a model, all alike.
+fn phase(spec: &FigureSpec, name: &str, runs: &[Ran]) -> Chart {
+    let mut paths = Vec::new();
+    for run in runs.iter().filter(|run| run.seed == 1) {
+        for number in 0.. {
+            let Some(points) = run.summary.series.get(&format!("{name}[{number}].path")) else { break };
+            let name = name.to_owned();
+            paths.push(Line { name, points: points.clone(), half: Vec::new(), is_reference: false });
+        }
+    }
+    chart(spec, Scale::Linear, Scale::Linear, Marks::Lines(paths))
 }

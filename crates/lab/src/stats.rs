@@ -96,6 +96,36 @@ pub fn jain(rates: &[f64]) -> Option<f64> {
     }
 }
 
+/// Spearman's rank correlation: 1 where one list rises with the other, -1 where it falls. Equal values share their mean rank. `None` below two
+/// pairs, or where all values of a list are equal.
+pub fn rank_correlation(a: &[f64], b: &[f64]) -> Option<f64> {
+    if a.len() != b.len() || a.len() < 2 {
+        return None;
+    }
+    let (a, b) = (ranks(a), ranks(b));
+    let middle = (a.len() as f64 + 1.0) / 2.0;
+    let product =
+        |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| (a - middle) * (b - middle)).sum() };
+    let scale = (product(&a, &a) * product(&b, &b)).sqrt();
+    (scale > 0.0).then(|| product(&a, &b) / scale)
+}
+
+/// The rank of each value, from one; equal ones share their mean.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|i, j| values[*i].total_cmp(&values[*j]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut first = 0;
+    while first < order.len() {
+        let alike = order[first..].iter().take_while(|i| values[**i] == values[order[first]]).count();
+        // Ranks first + 1 to first + alike.
+        let shared = first as f64 + (alike as f64 + 1.0) / 2.0;
+        order[first..first + alike].iter().for_each(|i| ranks[*i] = shared);
+        first += alike;
+    }
+    ranks
+}
+
 /// The geometric mean: how ratios are averaged. `None` without samples, or if one is not above zero.
 pub fn geometric_mean(samples: &[f64]) -> Option<f64> {
     if samples.iter().any(|sample| sample.is_nan() || *sample <= 0.0) {
@@ -163,6 +193,16 @@ const STUDENT: [f64; 30] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_agree_or_not() {
+        assert_eq!(rank_correlation(&[1.0, 2.0, 3.0], &[10.0, 100.0, 1e6]), Some(1.0));
+        assert_eq!(rank_correlation(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), Some(-1.0));
+        assert_eq!(rank_correlation(&[1.0, 1.0, 1.0], &[3.0, 2.0, 1.0]), None, "all alike");
+        // Ranks 1.5, 1.5, 3.5, 3.5 against 1, 2, 3, 4: 4 / sqrt(4 * 5).
+        let tied = rank_correlation(&[0.0, 0.0, 1.0, 1.0], &[1.0, 2.0, 3.0, 4.0]).expect("four pairs");
+        assert!((tied - 4.0 / 20.0_f64.sqrt()).abs() < 1e-12, "{tied}");
+    }
     use proptest::prelude::*;
 
     fn close(a: f64, b: f64) -> bool {

@@ -1,14 +1,16 @@
 //! Result folders: one per study, one inside it per run, named by the hash of its plan.
 //!
 //! ```text
-//! results/fig14b/scenario.toml            what was asked
-//! results/fig14b/runs/3f0a…/summary.json  what it came down to
-//! results/fig14b/runs/3f0a…/manifest.json what really happened
-//! results/fig14b/runs/3f0a…/plan.txt      the effective configuration
-//! results/fig14b/runs/3f0a…/*.parquet     the rows, where they were asked for
+//! results/poseidon/fig14b/scenario.toml            what was asked
+//! results/poseidon/fig14b/runs/3f0a…/summary.json  what it came down to
+//! results/poseidon/fig14b/runs/3f0a…/manifest.json what really happened
+//! results/poseidon/fig14b/runs/3f0a…/plan.txt      the effective configuration
+//! results/poseidon/fig14b/runs/3f0a…/*.parquet     the rows, where they were asked for
 //! ```
 //!
-//! A manifest is written last, so a folder that has one is whole.
+//! A manifest is written last, so a folder that has one is whole. A run that another study has made already, such as the one whose
+//! medians this study looks at where that one looks at tails, is not made again: its summary is copied and its manifest says
+//! where it was made.
 
 use crate::judge::Ran;
 use crate::resolve::Resolved;
@@ -52,6 +54,9 @@ pub struct Manifest {
     pub account: serde_json::Value,
     /// Files with rows.
     pub files: Vec<(String, u64)>,
+    /// The study that made it, where it was another one: there are its rows and its effective configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_in: Option<String>,
     /// Who else asked for the same plan: another text, such as one with other claims; the other form; another cell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Asked>,
@@ -136,6 +141,7 @@ impl Manifest {
             bound: Vec::new(),
             account: serde_json::Value::Null,
             files: Vec::new(),
+            made_in: None,
             also: Vec::new(),
         }
     }
@@ -174,13 +180,44 @@ impl Store {
         write(&folder, "scenario.toml", study.text.as_bytes())
     }
 
-    /// A result from before that is whole; with its rows in this format, where those are wanted.
+    /// A result from before that is whole, of this study or of another; with its rows in this format, where those are wanted.
     pub fn find(&self, study: &str, hash: &str, rows: Option<Format>) -> Option<(Summary, Manifest)> {
-        let (summary, manifest) = read(&self.folder(study, hash))?;
-        let has_rows = rows.is_none_or(|format| {
-            manifest.files.iter().any(|(name, _)| name.ends_with(&format!(".{}", format.name())))
-        });
-        (!manifest.interrupted && has_rows).then_some((summary, manifest))
+        let is_whole = |manifest: &Manifest| {
+            let has_rows = rows.is_none_or(|format| {
+                manifest.files.iter().any(|(name, _)| name.ends_with(&format!(".{}", format.name())))
+            });
+            !manifest.interrupted && has_rows
+        };
+        let found = |study: &str| read(&self.folder(study, hash)).filter(|(_, manifest)| is_whole(manifest));
+        found(study).or_else(|| {
+            let others = self.studies().unwrap_or_default();
+            others.iter().filter(|other| *other != study).find_map(|other| {
+                let (summary, manifest) = found(other)?;
+                let made_in = manifest.made_in.clone().or_else(|| Some(other.clone()));
+                Some((summary, Manifest { made_in, ..manifest }))
+            })
+        })
+    }
+
+    /// The studies that have results here, in no order: folders with a scenario, and such in folders.
+    pub fn studies(&self) -> std::io::Result<Vec<String>> {
+        let mut found = Vec::new();
+        let mut look = |folder: &Path, before: &str| -> std::io::Result<Vec<String>> {
+            let mut deeper = Vec::new();
+            for entry in fs::read_dir(folder)?.flatten().filter(|entry| entry.path().is_dir()) {
+                let name = format!("{before}{}", entry.file_name().to_string_lossy());
+                if entry.path().join("scenario.toml").is_file() {
+                    found.push(name);
+                } else {
+                    deeper.push(name);
+                }
+            }
+            Ok(deeper)
+        };
+        for paper in look(&self.root, "")? {
+            look(&self.root.join(&paper), &format!("{paper}/"))?;
+        }
+        Ok(found)
     }
 
     /// Keeps a result.
@@ -191,12 +228,25 @@ impl Store {
     }
 
     /// Notes that a result from before is the answer to another question as well, and gives it as the answer to that.
-    pub fn answer(&self, study: &Study, name: &RunName, mut manifest: Manifest) -> Result<Manifest, String> {
+    pub fn answer(
+        &self,
+        study: &Study,
+        name: &RunName,
+        summary: &Summary,
+        mut manifest: Manifest,
+    ) -> Result<Manifest, String> {
         let (scenario_hash, quick) = (hash(study.text.as_bytes()), study.is_quick);
         let asked = Asked { scenario_hash, quick, cell: name.labels.clone() };
+        let own = self.folder(&study.name, &manifest.plan_hash);
+        if manifest.scenario != study.name {
+            let Asked { scenario_hash, quick, cell } = asked;
+            let scenario = study.name.clone();
+            let manifest = Manifest { scenario, scenario_hash, quick, cell, also: Vec::new(), ..manifest };
+            return self.keep(&study.name, summary, &manifest).map(|()| manifest);
+        }
         if !manifest.asked().any(|known| known == asked) {
             manifest.also.push(asked.clone());
-            write(&self.folder(&study.name, &manifest.plan_hash), "manifest.json", &json(&manifest)?)?;
+            write(&own, "manifest.json", &json(&manifest)?)?;
         }
         let Asked { scenario_hash, quick, cell } = asked;
         Ok(Manifest { scenario_hash, quick, cell, also: Vec::new(), ..manifest })

@@ -11,21 +11,22 @@ use crate::summary::Summary;
 use crate::tables::{Format, Tables};
 use core::fmt::Write as _;
 use core::ops::ControlFlow;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use poseidon_plan::Backend;
 use poseidon_plan::records::{
     DecisionRow, DropRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
 };
 use poseidon_types::Picos;
 use sha2::{Digest, Sha256};
-use std::sync::Mutex;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Condvar, Mutex};
 
 /// A scenario and its cells.
 #[derive(Clone, Debug)]
 pub struct Study {
     /// Its file, as it was named.
     pub file: String,
-    /// What it is called: its file without folders and ending.
+    /// What it is called: its file without ending, and without folders but those below one called `scenarios`.
     pub name: String,
     /// Its text.
     pub text: String,
@@ -39,9 +40,7 @@ impl Study {
     /// Reads a scenario.
     pub fn read(file: &str, text: &str, quick: bool) -> Result<Self, ScenarioError> {
         let cells = cells(file, text, quick)?;
-        let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
-        let name = name.strip_suffix(".toml").unwrap_or(name).to_owned();
-        Ok(Self { file: file.to_owned(), name, text: text.to_owned(), cells, is_quick: quick })
+        Ok(Self { file: file.to_owned(), name: name_of(file), text: text.to_owned(), cells, is_quick: quick })
     }
 
     /// The scenario without its sweeps: titles, claims, figures.
@@ -108,6 +107,15 @@ impl Study {
         let what = if self.cells.len() > 1 { format!("{what} (in the cell {cell})") } else { what };
         ScenarioError { file: self.file.clone(), line, what }
     }
+}
+
+/// `any/scenarios/powertcp/fig2.toml` is `powertcp/fig2`; a file elsewhere goes by its own name.
+fn name_of(file: &str) -> String {
+    let parts: Vec<&str> = file.split(['/', '\\']).collect();
+    let last = parts.len() - 1;
+    let first = parts[..last].iter().rposition(|part| *part == "scenarios").map_or(last, |at| at + 1);
+    let name = parts[first..].join("/");
+    name.strip_suffix(".toml").unwrap_or(&name).to_owned()
 }
 
 /// How studies are run.
@@ -208,31 +216,30 @@ pub fn run(
     let of = tasks.len();
     let tasks: Vec<_> =
         tasks.into_iter().enumerate().filter(|(number, _)| number % shards == shard).collect();
-    let next = AtomicUsize::new(0);
+    let queue = Queue::new(tasks);
     let failed = AtomicBool::new(false);
     let done: Mutex<Vec<(usize, Result<Finished, StudyError>)>> = Mutex::new(Vec::new());
     let work = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((number, (study, cell, seed))) = tasks.get(at) else { break };
+        while let Some(task) = queue.next() {
+            let (number, (study, cell, seed)) = task;
             if watch.is_interrupted() || failed.load(Ordering::Relaxed) {
                 break;
             }
-            let name = RunName {
-                study: studies[*study].name.clone(),
-                labels: cell.labels.clone(),
-                seed: *seed,
-                number: *number,
-                of,
+            let name =
+                RunName { study: studies[study].name.clone(), labels: cell.labels.clone(), seed, number, of };
+            let Some(result) = one(&studies[study], cell, &name, backend, store, options, watch, &queue.busy)
+            else {
+                // Another job is running the same plan: its result will do.
+                queue.put_back(task);
+                continue;
             };
-            let result = one(&studies[*study], cell, &name, backend, store, options, watch);
             let result = result.map(|(summary, manifest)| Finished {
-                study: *study,
-                ran: Ran { labels: cell.labels.clone(), seed: *seed, summary },
+                study,
+                ran: Ran { labels: cell.labels.clone(), seed, summary },
                 manifest,
             });
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
-            done.lock().expect("no run panics while it holds this").push((*number, result));
+            done.lock().expect(NO_PANIC).push((number, result));
         }
     };
     std::thread::scope(|scope| {
@@ -246,7 +253,57 @@ pub fn run(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// One run, or its result from before.
+/// Runs that wait, and the plans that are being run.
+struct Queue<T> {
+    tasks: Mutex<VecDeque<T>>,
+    busy: Busy,
+}
+
+/// The plans that are being run.
+#[derive(Default)]
+struct Busy {
+    plans: Mutex<BTreeSet<String>>,
+    one_ended: Condvar,
+}
+
+impl Busy {
+    /// Whether nobody else is running this plan; then it is the caller's.
+    fn take(&self, hash: &str) -> bool {
+        self.plans.lock().expect(NO_PANIC).insert(hash.to_owned())
+    }
+
+    fn give_back(&self, hash: &str) {
+        self.plans.lock().expect(NO_PANIC).remove(hash);
+        self.one_ended.notify_all();
+    }
+}
+
+const NO_PANIC: &str = "no run panics while it holds this";
+
+impl<T> Queue<T> {
+    fn new(tasks: Vec<T>) -> Self {
+        Self { tasks: Mutex::new(tasks.into()), busy: Busy::default() }
+    }
+
+    fn next(&self) -> Option<T> {
+        self.tasks.lock().expect(NO_PANIC).pop_front()
+    }
+
+    /// Behind all others: by then the plan that it shares may be done. Where there are no others, waits for that.
+    fn put_back(&self, task: T) {
+        let mut tasks = self.tasks.lock().expect(NO_PANIC);
+        let nothing_else = tasks.is_empty();
+        tasks.push_back(task);
+        drop(tasks);
+        let plans = self.busy.plans.lock().expect(NO_PANIC);
+        if nothing_else && !plans.is_empty() {
+            drop(self.busy.one_ended.wait(plans).expect(NO_PANIC));
+        }
+    }
+}
+
+/// One run, or its result from before; `None` while its plan is being run by another job.
+#[expect(clippy::too_many_arguments, reason = "each is another part of the work, and there is one caller")]
 fn one(
     study: &Study,
     cell: &Cell,
@@ -255,25 +312,48 @@ fn one(
     store: &Store,
     options: &Options,
     watch: &dyn Watch,
-) -> Result<(Summary, Manifest), StudyError> {
+    busy: &Busy,
+) -> Option<Result<(Summary, Manifest), StudyError>> {
     if let Some(which) = cell.scenario.analytic {
         let manifest = Manifest::of_closed_form(study, name, options);
         let summary = analytic::work_out(which);
         watch.ended(name, &manifest, false);
-        store.keep(&study.name, &summary, &manifest).map_err(StudyError::Store)?;
-        return Ok((summary, manifest));
+        let kept = store.keep(&study.name, &summary, &manifest).map_err(StudyError::Store);
+        return Some(kept.map(|()| (summary, manifest)));
     }
-    let resolved = study.resolve(cell, name.seed, backend).map_err(StudyError::Scenario)?;
+    let resolved = match study.resolve(cell, name.seed, backend) {
+        Ok(resolved) => resolved,
+        Err(error) => return Some(Err(StudyError::Scenario(error))),
+    };
     let hash = hash(&resolved, &options.identity);
-    if let Some((summary, manifest)) = store.find(&study.name, &hash, options.records) {
-        let manifest = store.answer(study, name, manifest).map_err(StudyError::Store)?;
+    if !busy.take(&hash) {
+        return None;
+    }
+    let result = found_or_run(study, cell, name, backend, store, options, watch, (&resolved, &hash));
+    busy.give_back(&hash);
+    Some(result)
+}
+
+#[expect(clippy::too_many_arguments, reason = "each is another part of the work, and there is one caller")]
+fn found_or_run(
+    study: &Study,
+    cell: &Cell,
+    name: &RunName,
+    backend: &dyn Backend,
+    store: &Store,
+    options: &Options,
+    watch: &dyn Watch,
+    (resolved, hash): (&Resolved, &str),
+) -> Result<(Summary, Manifest), StudyError> {
+    if let Some((summary, manifest)) = store.find(&study.name, hash, options.records) {
+        let manifest = store.answer(study, name, &summary, manifest).map_err(StudyError::Store)?;
         watch.ended(name, &manifest, true);
         return Ok((summary, manifest));
     }
     watch.begins(name);
     #[expect(clippy::disallowed_methods, reason = "how long a run takes is no part of its result")]
     let began = std::time::Instant::now();
-    let folder = store.folder(&study.name, &hash);
+    let folder = store.folder(&study.name, hash);
     let groups: Vec<_> = resolved.groups.iter().map(|group| group.messages.clone()).collect();
     let tables = match options.records {
         Some(format) => {
@@ -284,7 +364,7 @@ fn one(
         None => None,
     };
     // The first seed's series are drawn.
-    let reducer = Reducer::new(&resolved, name.seed == 1);
+    let reducer = Reducer::new(resolved, name.seed == 1);
     let mut all = All { reducer, tables, watch, name, stop: resolved.plan.stop };
     let report = backend
         .run(&resolved.plan, &mut all)
@@ -295,8 +375,8 @@ fn one(
         None => Vec::new(),
     };
     let summary = reducer.summary(&report);
-    let manifest = Manifest::of_run(study, name, &hash, &resolved, &report, began.elapsed(), files, options);
-    store.explain(&study.name, &hash, &crate::explain::plan(&resolved)).map_err(StudyError::Store)?;
+    let manifest = Manifest::of_run(study, name, hash, resolved, &report, began.elapsed(), files, options);
+    store.explain(&study.name, hash, &crate::explain::plan(resolved)).map_err(StudyError::Store)?;
     store.keep(&study.name, &summary, &manifest).map_err(StudyError::Store)?;
     watch.ended(name, &manifest, false);
     Ok((summary, manifest))

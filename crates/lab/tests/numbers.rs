@@ -340,3 +340,64 @@ fn flows_of_an_incast_without_a_size_are_long() {
     assert_near(value(&summary, 0, "flows.fair_share_gbps"), 50.0, 1e-9, "two share a link");
     assert_near(value(&summary, 0, "flows.total_gbps"), 100.0, 0.5, "and fill it");
 }
+
+#[test]
+fn flows_of_an_incast_are_fair_and_finish_in_order() {
+    // Windows of two packets into one line of three times that: nothing waits, so each sends as if it were alone.
+    let few = "law = \"few\"\n[laws.few]\nbase = \"fixed\"\nwindow = \"2 packets\"\n";
+    let rest = format!(
+        "{}{}[observe]\nsample = \"10 us\"\nbin = \"50 us\"\nrates = [\"flows\"]\n[transport]\nmtu = \"1000 B\"\n",
+        star(4, 100),
+        traffic(
+            "flows",
+            "incast",
+            "host[0-2]",
+            "host3",
+            "size = \"400 kB\"\ntogether = 1\nevery = \"100 us\""
+        )
+    );
+    let summary = summary(&format!("stop = \"2 ms\"\n{few}"), &rest);
+    assert_near(value(&summary, 0, "flows.finish_order"), 1.0, 1e-12, "who starts first finishes first");
+    assert_near(value(&summary, 0, "flows.finish_spread_us"), 200.0, 1.0, "starts are 200 us apart");
+    assert_near(value(&summary, 0, "flows.jain_mean"), 1.0, 5e-3, "all alike, to a packet in twenty");
+    assert_eq!(value(&summary, 0, "flows.fair_reached"), 1.0);
+    // The second begins at 100 us; a bin of 50 us later both were there all along.
+    assert_near(value(&summary, 0, "flows.fair_us"), 150.0, 1e-9, "as soon as there are two");
+    assert!(summary.series["flows.jain"].iter().all(|(_, index)| *index > 0.98));
+}
+
+#[test]
+fn classes_are_messages_by_their_size() {
+    let rest = format!(
+        "{}{}{}[observe.classes]\nsmall = {{ of = [\"small\", \"large\"], below = \"100 kB\" }}\n",
+        star(3, 100),
+        every("50 us", "10 kB", "until = \"1 ms\"").replace("\"m\"", "\"a\""),
+        every("100 us", "200 kB", "until = \"1 ms\"").replace("\"m\"", "\"b\""),
+    )
+    .replace("[\"small\", \"large\"]", "[\"a\", \"b\"]");
+    let rest = rest + "large = { of = [\"a\", \"b\"], from = \"100 kB\" }\n";
+    let summary = summary(&format!("stop = \"2 ms\"\n{FULL}"), &rest);
+    for (class, traffic) in [("small", "a"), ("large", "b")] {
+        for metric in ["messages", "latency_mean_us", "unfinished"] {
+            let of = |owner: &str| value(&summary, 0, &format!("{owner}.{metric}"));
+            assert_eq!(of(class), of(traffic), "{class}.{metric}");
+        }
+    }
+}
+
+#[test]
+fn a_buffer_holds_what_its_queues_hold() {
+    // Two flows into each of two hosts: each queue holds what the windows leave over, and the switch both.
+    let rest = format!(
+        "{}{}{}[observe]\nsample = \"10 us\"\nbin = \"100 us\"\nqueues = {{ q = \"last hop of x\" }}\nbuffers = {{ all = \"rack0\" }}\n",
+        star(6, 100),
+        traffic("x", "long-flows", "host[0-1]", "host4", ""),
+        traffic("y", "long-flows", "host[2-3]", "host5", ""),
+    );
+    let summary = summary(&format!("stop = \"4 ms\"\n{FULL}"), &rest);
+    let (queue, buffer) =
+        (value(&summary, 0, "q.waiting_max_bytes"), value(&summary, 0, "all.buffer_max_bytes"));
+    assert_near(buffer, 2.0 * queue, 0.01 * buffer, "two queues");
+    assert_near(value(&summary, 0, "all.buffer_p50_bytes"), buffer, 0.01 * buffer, "that never change");
+    assert_near(value(&summary, 0, "q.utilisation_min"), 1.0, 0.01, "full in every bin");
+}

@@ -16,6 +16,9 @@ pub trait Backend {
     /// The connections need not be in the plan, but their hosts must be.
     fn routes(&self, plan: &Plan, connections: &[Connection]) -> Vec<Vec<(u32, u32)>>;
 
+    /// How many ports a switch has, for whoever watches all of its queues.
+    fn ports(&self, plan: &Plan, switch: u32) -> u32;
+
     /// Runs the plan and hands every row to `sink`.
     fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Report, PlanError>;
 }

@@ -45,6 +45,10 @@ impl<C: Communicator> Backend for MpiSimulator<'_, C> {
         self.simulator.routes(plan, connections)
     }
 
+    fn ports(&self, plan: &Plan, switch: u32) -> u32 {
+        self.simulator.ports(plan, switch)
+    }
+
     fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Report, PlanError> {
         // Messages of its own: whatever else the program sends is not mixed up with these.
         let world = self.world.duplicate();

@@ -75,6 +75,10 @@ impl Backend for Simulator {
         connections.iter().map(|connection| route(&network, connection)).collect()
     }
 
+    fn ports(&self, plan: &Plan, switch: u32) -> u32 {
+        Network::new(plan).ports(switch)
+    }
+
     fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Report, PlanError> {
         let threads = self.threads.map_or_else(|| threads_that_pay(plan), NonZeroU32::get);
         let setup = self.set_up(plan, threads)?;

@@ -1,7 +1,7 @@
-//! Figures that are closed forms: the law's own arithmetic against the paper's equations, without a network.
+//! Poseidon's figs 7a and 7b: the law's own arithmetic against the paper's equations.
 
-use crate::scenario::Analytic;
-use crate::summary::{PhaseSummary, Summary};
+use super::summary;
+use crate::summary::Summary;
 use poseidon_laws::laws::poseidon::PoseidonParams;
 use poseidon_laws::{Ack, AnyParams, Path};
 use poseidon_types::{BitRate, Bytes, Nanos, Packets, Signals};
@@ -14,19 +14,6 @@ pub fn target_us(params: &PoseidonParams, rate_gbps: f64) -> f64 {
     p * libm::log(max / rate_gbps.clamp(min, max)) / libm::log(max / min) + k
 }
 
-/// Works out a closed form.
-pub fn work_out(which: Analytic) -> Summary {
-    match which {
-        Analytic::FairRamp => fair_ramp(),
-        Analytic::TargetCurve => target_curve(),
-    }
-}
-
-fn summary(values: BTreeMap<String, f64>, series: BTreeMap<String, Vec<(f64, f64)>>) -> Summary {
-    let phases = vec![PhaseSummary { name: "all".into(), begins_us: 0.0, ends_us: 0.0, values }];
-    Summary { phases, series, ..Summary::default() }
-}
-
 /// The fair rate of fig. 7a, and where flows begin, Gbps.
 const FAIR: f64 = 50.0;
 const BEGIN: f64 = 1.0;
@@ -34,7 +21,7 @@ const BEGIN: f64 = 1.0;
 const ROUNDS: u32 = 60;
 
 /// Fig. 7a: the real law, told in each round trip the delay that a fair share of 50 Gbps has; beside it, +1 Gbps per round trip.
-fn fair_ramp() -> Summary {
+pub(super) fn fair_ramp() -> Summary {
     let params = PoseidonParams::default();
     #[expect(clippy::cast_possible_truncation, reason = "a delay is counted in whole nanoseconds")]
     let fair_delay = Nanos::new((target_us(&params, FAIR) * 1e3) as u64);
@@ -84,7 +71,7 @@ fn fair_ramp() -> Summary {
 }
 
 /// Fig. 7b: the target by rate, and the alternative a/sqrt(rate) + b that meets it at both ends.
-fn target_curve() -> Summary {
+pub(super) fn target_curve() -> Summary {
     let params = PoseidonParams::default();
     let (min, max) = (0.02, 200.0);
     let (high, low) = (target_us(&params, min), target_us(&params, max));

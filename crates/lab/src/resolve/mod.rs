@@ -12,8 +12,8 @@ use network::{silent, switch, topology, transport};
 use poseidon_laws::BuildError;
 use poseidon_plan::patterns::{Class, Group, Racks, Traffic};
 use poseidon_plan::{Backend, Plan, PlanError};
-use poseidon_types::{BitRate, Picos, Signals};
-use routes::{give_fair_shares, share_uplinks, watch_queues};
+use poseidon_types::{BitRate, Bytes, Picos, Signals};
+use routes::{give_fair_shares, share_uplinks, watch_buffers, watch_queues};
 use traffic::of_kind;
 
 /// A cell with a seed: what runs, and what is measured in it.
@@ -27,6 +27,10 @@ pub struct Resolved {
     pub phases: Vec<Window>,
     /// Watched queues by name.
     pub queues: Vec<QueueOf>,
+    /// Watched buffers by name.
+    pub buffers: Vec<BufferOf>,
+    /// Messages of some sizes by name.
+    pub classes: Vec<ClassOf>,
     /// What rates are averaged over.
     pub bin: Picos,
     /// Messages that start before this are not counted.
@@ -76,6 +80,28 @@ pub struct QueueOf {
     pub port: (u32, u32),
     /// The rate of its link.
     pub rate: BitRate,
+}
+
+/// Switches whose buffers are looked at.
+#[derive(Clone, Debug)]
+pub struct BufferOf {
+    /// Its name.
+    pub name: String,
+    /// The switches.
+    pub switches: Vec<u32>,
+}
+
+/// Messages of some sizes.
+#[derive(Clone, Debug)]
+pub struct ClassOf {
+    /// Its name.
+    pub name: String,
+    /// The traffic they are of, by place in `groups`.
+    pub groups: Vec<usize>,
+    /// Those of at least this size.
+    pub from: Bytes,
+    /// Those below this size.
+    pub below: Bytes,
 }
 
 /// Works out a cell with a seed. The error is a sentence that names the key and the fix.
@@ -165,12 +191,16 @@ pub fn resolve(scenario: &Scenario, seed: u64, backend: &dyn Backend) -> Result<
         groups,
         phases,
         queues: Vec::new(),
+        buffers: Vec::new(),
+        classes: Vec::new(),
         bin,
         messages_from: scenario.observe.messages_from.0,
     };
     resolved.plan.check(backend.supplies(&resolved.plan)).map_err(|error| refusal(&resolved, &error))?;
     share_uplinks(&mut resolved, scenario, backend)?;
     watch_queues(&mut resolved, scenario, backend)?;
+    watch_buffers(&mut resolved, scenario, &racks, backend)?;
+    resolved.classes = classes(scenario, &resolved.groups)?;
     give_fair_shares(&mut resolved, backend);
     Ok(resolved)
 }
@@ -237,6 +267,26 @@ fn windows(scenario: &Scenario) -> Result<Vec<Window>, String> {
         })
     };
     starts.iter().zip(ends).map(window).collect()
+}
+
+/// Messages of some sizes, by the names of a scenario.
+fn classes(scenario: &Scenario, groups: &[GroupOf]) -> Result<Vec<ClassOf>, String> {
+    let mut classes = Vec::new();
+    for (name, spec) in &scenario.observe.classes {
+        let place = format!("observe.classes.{name}");
+        check_names(spec.of.0.iter(), groups, &place)?;
+        if groups.iter().any(|group| group.name == *name) {
+            return Err(format!("{place}: a traffic has that name as well; give the class another"));
+        }
+        let is_of = |(at, group): (usize, &GroupOf)| spec.of.0.contains(&group.name).then_some(at);
+        classes.push(ClassOf {
+            name: name.clone(),
+            groups: groups.iter().enumerate().filter_map(is_of).collect(),
+            from: spec.from.0,
+            below: spec.below.map_or(Bytes::MAX, |below| below.0),
+        });
+    }
+    Ok(classes)
 }
 
 fn check_names<'a>(

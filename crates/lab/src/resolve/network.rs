@@ -38,6 +38,9 @@ fn link(spec: LinkSpec) -> Link {
 pub(super) fn topology(spec: &TopologySpec) -> Result<Topology, String> {
     Ok(match spec {
         TopologySpec::PoseidonClos { racks } => Topology::poseidon_clos(*racks),
+        TopologySpec::PowertcpFatTree {} => Topology::powertcp_fat_tree(),
+        TopologySpec::PowertcpRotor { notice } => Topology::powertcp_rotor(notice.0),
+        TopologySpec::VaiSfFatTree {} => Topology::vai_sf_fat_tree(),
         TopologySpec::Star { hosts, link: of } => Topology::star(*hosts, link(*of)),
         TopologySpec::Dumbbell { hosts, host_link, middle_link } => {
             Topology::dumbbell(*hosts, link(*host_link), link(*middle_link))

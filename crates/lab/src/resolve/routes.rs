@@ -1,10 +1,11 @@
 //! What follows from the ways that connections go: shared uplinks, watched queues, fair shares.
 
-use super::{QueueOf, Resolved, Window};
+use super::{BufferOf, QueueOf, Resolved, Window};
 use crate::oracle;
-use crate::scenario::{self, Scenario};
-use poseidon_plan::Backend;
+use crate::scenario::{self, Place, Scenario};
+use poseidon_plan::patterns::Racks;
 use poseidon_plan::traffic::{Amount, Connection};
+use poseidon_plan::{Backend, Topology};
 use std::collections::BTreeMap;
 
 /// Finds an entropy for each flow that is to take the uplink of another.
@@ -59,13 +60,25 @@ pub(super) fn watch_queues(
 ) -> Result<(), String> {
     let names: Vec<&str> = resolved.groups.iter().map(|group| group.name.as_str()).collect();
     for (name, text) in &scenario.observe.queues {
-        let (hop, group) =
+        let (place, group) =
             scenario::queue(text, &names).map_err(|why| format!("observe.queues.{name}: {why}"))?;
         let group = resolved.groups.iter().find(|other| other.name == group);
         let first = group.and_then(|group| resolved.plan.connections.get(group.connections.start as usize));
         let Some(first) = first else { continue };
         let route = backend.routes(&resolved.plan, &[*first]).remove(0);
-        let hop = hop.map_or_else(|| route.len().saturating_sub(1), |hop| hop as usize);
+        let hop = match place {
+            Place::LastHop => route.len().saturating_sub(1),
+            Place::Hop(hop) => hop as usize,
+            Place::Circuit => {
+                let Topology::Rotor(rotor) = &resolved.plan.topology else {
+                    return Err(format!("observe.queues.{name}: only a rotor has circuits"));
+                };
+                // The circuit is behind the uplink, and both serve the same queues.
+                let port = (first.from / rotor.hosts, rotor.hosts + 1);
+                resolved.queues.push(QueueOf { name: name.clone(), port, rate: rotor.circuit_link.rate });
+                continue;
+            }
+        };
         let Some(port) = route.get(hop) else {
             return Err(format!("observe.queues.{name}: there are only {} hops on that way", route.len()));
         };
@@ -73,10 +86,32 @@ pub(super) fn watch_queues(
         let link = links.get(hop + 1).copied().unwrap_or_else(|| resolved.plan.topology.host_link(first.to));
         resolved.queues.push(QueueOf { name: name.clone(), port: *port, rate: link.rate });
     }
-    let mut watched: Vec<(u32, u32)> = resolved.queues.iter().map(|queue| queue.port).collect();
-    watched.sort_unstable();
-    watched.dedup();
-    resolved.plan.watched = watched;
+    watch(resolved, resolved.queues.iter().map(|queue| queue.port).collect());
+    Ok(())
+}
+
+fn watch(resolved: &mut Resolved, ports: Vec<(u32, u32)>) {
+    resolved.plan.watched.extend(ports);
+    resolved.plan.watched.sort_unstable();
+    resolved.plan.watched.dedup();
+}
+
+pub(super) fn watch_buffers(
+    resolved: &mut Resolved,
+    scenario: &Scenario,
+    racks: &Racks,
+    backend: &dyn Backend,
+) -> Result<(), String> {
+    for (name, text) in &scenario.observe.buffers {
+        // Switches of racks have the numbers of their racks.
+        let switches =
+            scenario::racks(text, racks).map_err(|why| format!("observe.buffers.{name}: {why}"))?;
+        for switch in &switches {
+            let ports = 0..backend.ports(&resolved.plan, *switch);
+            watch(resolved, ports.map(|port| (*switch, port)).collect());
+        }
+        resolved.buffers.push(BufferOf { name: name.clone(), switches });
+    }
     Ok(())
 }
 

@@ -1,10 +1,11 @@
 //! What is sent.
 
-use crate::scenario::{self, OneOrMore, Scenario, TrafficKind, TrafficSpec};
+use crate::scenario::{self, DestinationSpec, OneOrMore, Scenario, TrafficKind, TrafficSpec};
 use poseidon_plan::Topology;
 use poseidon_plan::patterns::{
-    Carried, Class, Destinations, Incast, LongFlows, Pattern, Permutation, Phase, Phases, PoissonFlows,
-    Racks, RotatingIncast, SizeDistribution, Stagger, Traffic, UniformRandom, WORKLOADS,
+    Carried, Class, ClosedLoop, Destinations, Incast, LongFlows, Over, Pattern, Permutation, Phase, Phases,
+    PoissonFlows, Racks, Requests, RotatingIncast, SizeDistribution, Stagger, Traffic, UniformRandom,
+    WORKLOADS,
 };
 use poseidon_plan::traffic::Amount;
 use poseidon_types::Picos;
@@ -77,7 +78,9 @@ pub(super) fn of_kind(
                 Some(together) => Stagger { together, every: every()? },
                 None => Stagger::NONE,
             };
-            Incast { senders: from()?, target: *target, amount, start, stagger }.traffic(class)
+            let spread = spec.spread.map_or(Picos::ZERO, |spread| spread.0);
+            let incast = Incast { senders: from()?, target: *target, amount, start, stagger };
+            incast.traffic(class).map(|made| spread_out(made, class, spread))
         }
         TrafficKind::RotatingIncast => {
             let targets = hosts("to", &spec.to)?;
@@ -110,9 +113,26 @@ pub(super) fn of_kind(
             })?;
             let load = spec.load.ok_or_else(|| needs("load"))?.0;
             let capacity = spec.rate.map_or_else(|| topology.host_link(0).rate, |rate| rate.0);
-            let destinations = Destinations::OtherRacks;
+            let destinations = match spec.destinations {
+                None | Some(DestinationSpec::OtherRacks) => Destinations::OtherRacks,
+                Some(DestinationSpec::OtherHosts) => Destinations::OtherHosts,
+                Some(DestinationSpec::SameAndLaterRacks) => Destinations::SameAndLaterRacks,
+            };
             PoissonFlows { racks: racks.clone(), destinations, sizes, load, capacity, start, until }
                 .traffic(class)
+        }
+        TrafficKind::Requests => {
+            let clients = if spec.from.is_some() { from()? } else { (0..racks.all_hosts()).collect() };
+            let fan = spec.fan.ok_or_else(|| needs("fan"))?;
+            Requests { clients, racks: racks.clone(), fan, size: size()?, every: every()?, start, until }
+                .traffic(class)
+        }
+        TrafficKind::ClosedLoop => {
+            let think = spec.think.map_or(Picos::ZERO, |think| think.0);
+            let spread = spec.spread.map_or(Picos::ZERO, |spread| spread.0);
+            let count = spec.messages.ok_or_else(|| needs("messages"))?;
+            let over = if spec.fresh { Over::NewConnections } else { Over::OneConnection };
+            ClosedLoop { ends: ends()?, size: size()?, count, think, over, start, spread }.traffic(class)
         }
         TrafficKind::Permutation => {
             let amount = spec.size.map_or(Amount::ENDLESS, |size| Amount::Exactly(size.0));
@@ -127,12 +147,16 @@ fn refuse_unread(spec: &TrafficSpec) -> Result<(), String> {
     let reads: &[&str] = match spec.kind {
         TrafficKind::LongFlows => &["from", "to", "count", "start", "until", "spread"],
         TrafficKind::Phased => &["from", "to", "count", "spread"],
-        TrafficKind::Incast => &["from", "to", "count", "size", "start", "together", "every"],
+        TrafficKind::Incast => &["from", "to", "count", "size", "start", "spread", "together", "every"],
         TrafficKind::RotatingIncast => &["from", "to", "count", "size", "every", "start", "until"],
         TrafficKind::UniformRandom => {
             &["from", "to", "count", "size", "rate", "fresh", "partners", "start", "until"]
         }
-        TrafficKind::PoissonFlows => &["load", "sizes", "rate", "start", "until"],
+        TrafficKind::PoissonFlows => &["load", "sizes", "rate", "destinations", "start", "until"],
+        TrafficKind::Requests => &["from", "count", "fan", "size", "every", "start", "until"],
+        TrafficKind::ClosedLoop => {
+            &["from", "to", "count", "size", "messages", "think", "fresh", "spread", "start"]
+        }
         TrafficKind::Permutation => &["from", "count", "size", "start"],
     };
     let given = [
@@ -148,6 +172,10 @@ fn refuse_unread(spec: &TrafficSpec) -> Result<(), String> {
         ("rate", spec.rate.is_some()),
         ("fresh", spec.fresh),
         ("partners", spec.partners.is_some()),
+        ("fan", spec.fan.is_some()),
+        ("messages", spec.messages.is_some()),
+        ("think", spec.think.is_some()),
+        ("destinations", spec.destinations.is_some()),
         ("load", spec.load.is_some()),
         ("sizes", spec.sizes.is_some()),
     ];

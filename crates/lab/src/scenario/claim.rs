@@ -114,4 +114,6 @@ pub enum FigureKind {
     Distribution,
     /// Start against finish.
     Finish,
+    /// Window against queue: the paths of a fluid model from many starts, one panel per name.
+    Phase,
 }

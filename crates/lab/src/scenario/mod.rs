@@ -14,7 +14,7 @@ mod traffic;
 pub use cell::{Cell, Label, cells};
 pub use error::ScenarioError;
 pub(crate) use error::{advice, place};
-pub use select::{hosts, queue, racks};
+pub use select::{Place, hosts, queue, racks};
 pub use text::{HostTime, OneOrMore, Part, Rate, Scalar, Scalars, Size, Text, Time, Written};
 
 pub use claim::{As, ClaimSpec, FigureKind, FigureSpec};
@@ -22,7 +22,7 @@ pub use network::{
     EchoSpec, LinkSpec, MarksGo, PfcSpec, PlbSpec, PolicySpec, StampSpec, SwitchSpec, TopologySpec,
     TransportSpec,
 };
-pub use traffic::{PhaseSpec, TrafficKind, TrafficSpec};
+pub use traffic::{DestinationSpec, PhaseSpec, TrafficKind, TrafficSpec};
 
 use poseidon_types::{Nanos, Picos};
 use schemars::JsonSchema;
@@ -118,12 +118,29 @@ pub struct ObserveSpec {
     pub settle: f64,
     /// Messages that start before this are not counted; 0.
     pub messages_from: Time,
-    /// Traffic whose rates are looked at; all long flows where it is not given.
+    /// Traffic whose rates are looked at; all long flows where it is not given. Of messages, how fair they are to each other.
     pub rates: Option<Vec<String>>,
     /// Traffic whose law is looked at ACK by ACK: round trips, signals, cuts.
     pub decisions: Vec<String>,
-    /// Queues by a name of your own: `"last hop of victim"`, `"hop 1 of victim"`.
+    /// Queues by a name of your own: `"last hop of victim"`, `"hop 1 of victim"`, `"circuit of victim"`.
     pub queues: BTreeMap<String, String>,
+    /// Switches of racks by a name of your own, whose whole buffers are looked at: `"rack[0-7]"`. The largest sample of each `bin` counts.
+    pub buffers: BTreeMap<String, OneOrMore>,
+    /// Messages by their size, by a name of your own: metrics of messages begin with it.
+    pub classes: BTreeMap<String, ClassSpec>,
+}
+
+/// Messages of some sizes.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ClassSpec {
+    /// The traffic they are of.
+    pub of: OneOrMore,
+    /// Those of at least this size.
+    #[serde(default)]
+    pub from: Size,
+    /// Those below this size.
+    pub below: Option<Size>,
 }
 
 impl Default for ObserveSpec {
@@ -137,6 +154,8 @@ impl Default for ObserveSpec {
             rates: None,
             decisions: Vec::new(),
             queues: BTreeMap::new(),
+            buffers: BTreeMap::new(),
+            classes: BTreeMap::new(),
         }
     }
 }
@@ -149,6 +168,20 @@ pub enum Analytic {
     FairRamp,
     /// Fig. 7b: the target delay against the rate, beside the inverse square root matched at both ends.
     TargetCurve,
+    /// PowerTCP's fig. 2a: how voltage, current and power react to a queue that grows or shrinks, by how fast.
+    ReactionBySlope,
+    /// PowerTCP's fig. 2b: the same by how long the queue is.
+    ReactionByQueue,
+    /// PowerTCP's fig. 3a: where queue length and delay lead window and queue to, from many starts.
+    PhaseVoltage,
+    /// PowerTCP's fig. 3b: the same of the RTT gradient.
+    PhaseGradient,
+    /// PowerTCP's fig. 3c: the same of power.
+    PhasePower,
+    /// VAI + SF's fig. 4: two flows that decrease every 30 ACKs beside two that decrease once per round trip.
+    SamplingDecrease,
+    /// RPM's Lemma 1: the largest stable gain of marks, forward and reverse, beside what is printed.
+    ReverseStability,
 }
 
 /// What `--quick` cuts.

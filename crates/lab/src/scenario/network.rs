@@ -25,6 +25,18 @@ pub enum TopologySpec {
         /// Racks.
         racks: u32,
     },
+    /// PowerTCP's evaluation, in the shape of its artifact: 256 servers at 25 Gbps in 8 racks, 100 Gbps above them; 1 us per link, 5 us
+    /// to the cores.
+    PowertcpFatTree {},
+    /// PowerTCP's reconfigurable datacenter: 25 racks of 10 servers at 25 Gbps, a packet network of 25 Gbps per rack, and a circuit of
+    /// 100 Gbps that leads to each other rack in turn for 225 us, with 20 us between.
+    PowertcpRotor {
+        /// Hosts are told of a circuit so long before it stands (reTCP's prebuffering); 0.
+        #[serde(default)]
+        notice: Time,
+    },
+    /// VAI + SF's evaluation, HPCC's fat tree: 320 hosts at 100 Gbps in 20 racks, 400 Gbps above them, 1 us per link.
+    VaiSfFatTree {},
     /// All hosts on one switch.
     Star {
         /// Hosts.

@@ -85,15 +85,27 @@ fn part(text: &str) -> Result<(&str, Range<u32>), String> {
     Ok((word, range))
 }
 
-/// A queue by the way of a traffic's first flow: which hop, from zero; `None` for the last.
-pub fn queue<'a>(text: &'a str, traffic: &[&str]) -> Result<(Option<u32>, &'a str), String> {
+/// Which queue on the way of a traffic's first flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The last.
+    LastHop,
+    /// From zero.
+    Hop(u32),
+    /// The circuit of its rack, in a rotor.
+    Circuit,
+}
+
+/// A queue by the way of a traffic's first flow.
+pub fn queue<'a>(text: &'a str, traffic: &[&str]) -> Result<(Place, &'a str), String> {
     let wrong = || format!("{text:?} names no queue; write \"last hop of NAME\" or \"hop 1 of NAME\"");
     let (hop, name) = text.split_once(" of ").ok_or_else(wrong)?;
     let hop = match hop.trim() {
-        "last hop" => None,
+        "last hop" => Place::LastHop,
+        "circuit" => Place::Circuit,
         other => {
             let number = other.strip_prefix("hop ").and_then(|number| number.parse::<u32>().ok());
-            Some(number.and_then(|number| number.checked_sub(1)).ok_or_else(wrong)?)
+            Place::Hop(number.and_then(|number| number.checked_sub(1)).ok_or_else(wrong)?)
         }
     };
     let name = name.trim();
@@ -141,8 +153,9 @@ mod tests {
     #[test]
     fn queues_are_named_by_a_flow_on_their_way() {
         let traffic = ["victim", "others"];
-        assert_eq!(queue("last hop of victim", &traffic), Ok((None, "victim")));
-        assert_eq!(queue("hop 1 of others", &traffic), Ok((Some(0), "others")));
+        assert_eq!(queue("last hop of victim", &traffic), Ok((Place::LastHop, "victim")));
+        assert_eq!(queue("hop 1 of others", &traffic), Ok((Place::Hop(0), "others")));
+        assert_eq!(queue("circuit of others", &traffic), Ok((Place::Circuit, "others")));
         assert!(queue("hop 0 of others", &traffic).is_err());
         assert!(queue("last hop of vicitm", &traffic).expect_err("refused").contains("victim"));
     }

@@ -33,21 +33,29 @@ pub struct TrafficSpec {
     pub spread: Option<Time>,
     /// So many begin together (`incast`), and the next `every` so much later.
     pub together: Option<u32>,
-    /// See `together`; the period of `rotating-incast`.
+    /// See `together`; the period of `rotating-incast`; the mean time between two `requests` of a client.
     pub every: Option<Time>,
+    /// How many servers of a rack answer one of `requests`.
+    pub fan: Option<u32>,
+    /// How many messages a sender of `closed-loop` sends.
+    pub messages: Option<u32>,
+    /// From the end of a message of `closed-loop` to the next one's beginning.
+    pub think: Option<Time>,
     /// How large a message is.
     pub size: Option<Size>,
     /// What each sender offers on average.
     pub rate: Option<Rate>,
-    /// Each message of `uniform-random` has a connection of its own, with its first window.
+    /// Each message of `uniform-random` or `closed-loop` has a connection of its own, with its first window.
     #[serde(default)]
     pub fresh: bool,
-    /// A sender of `uniform-random` has only so many receivers, drawn once.
+    /// A sender of `uniform-random` has only so many receivers, drawn once; `fresh` goes before it.
     pub partners: Option<u32>,
     /// How much of the capacity is offered.
     pub load: Option<Part>,
     /// The published distribution of sizes.
     pub sizes: Option<String>,
+    /// To whom `poisson-flows` go; other-racks.
+    pub destinations: Option<DestinationSpec>,
     /// The flows take the uplink that the first flow of this traffic takes.
     pub share_uplink_of: Option<String>,
 }
@@ -58,7 +66,11 @@ impl TrafficSpec {
         match self.kind {
             TrafficKind::LongFlows | TrafficKind::Phased => true,
             TrafficKind::Incast | TrafficKind::Permutation => self.size.is_none(),
-            TrafficKind::RotatingIncast | TrafficKind::UniformRandom | TrafficKind::PoissonFlows => false,
+            TrafficKind::RotatingIncast
+            | TrafficKind::UniformRandom
+            | TrafficKind::PoissonFlows
+            | TrafficKind::Requests
+            | TrafficKind::ClosedLoop => false,
         }
     }
 }
@@ -71,16 +83,35 @@ pub enum TrafficKind {
     LongFlows,
     /// Long flows of which each phase says how many run: from, to, count, spread.
     Phased,
-    /// Many to one: from, to, count, size, start, together, every. Without a size they are long flows.
+    /// Many to one: from, to, count, size, start, spread, together, every. Without a size they are long flows.
     Incast,
     /// Many to one, and the one advances: from, to, count, size, every, start, until.
     RotatingIncast,
     /// Messages of one size to hosts drawn from a group: from, to, count, size, rate, fresh, partners, start, until.
     UniformRandom,
-    /// Flows of a distribution at a load, every host to hosts of other racks: load, sizes, rate, start, until.
+    /// Flows of a distribution at a load, from every host: load, sizes, rate, destinations, start, until. The load is that of `rate`
+    /// per host, or of its link.
     PoissonFlows,
+    /// Files that several servers of another rack send to a client at once: from (the clients; all hosts), fan, size (of the file), every,
+    /// start, until.
+    Requests,
+    /// One message after the other, each when the one before is acknowledged: from, to, count, size, messages, think, fresh, spread,
+    /// start.
+    ClosedLoop,
     /// Each host to one other, drawn: from, count, size, start. Without a size they are long flows.
     Permutation,
+}
+
+/// To whom `poisson-flows` go; each host there is as likely.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DestinationSpec {
+    /// Hosts of other racks: all of the load crosses the uplinks.
+    OtherRacks,
+    /// All other hosts, those of the same rack among them (HPCC's generator).
+    OtherHosts,
+    /// The same rack and those with higher numbers (PowerTCP's artifact).
+    SameAndLaterRacks,
 }
 
 /// A part of a run that is measured by itself.

@@ -1,0 +1,32 @@
+//! Figures that are closed forms or fluid models: no network, no packets.
+
+mod poseidon;
+mod powertcp;
+mod rpm;
+mod vai_sf;
+
+pub use poseidon::target_us;
+
+use crate::scenario::Analytic;
+use crate::summary::{PhaseSummary, Summary};
+use std::collections::BTreeMap;
+
+/// Works out a closed form.
+pub fn work_out(which: Analytic) -> Summary {
+    match which {
+        Analytic::FairRamp => poseidon::fair_ramp(),
+        Analytic::TargetCurve => poseidon::target_curve(),
+        Analytic::ReactionBySlope => powertcp::reaction_by_slope(),
+        Analytic::ReactionByQueue => powertcp::reaction_by_queue(),
+        Analytic::PhaseVoltage => powertcp::phase_voltage(),
+        Analytic::PhaseGradient => powertcp::phase_gradient(),
+        Analytic::PhasePower => powertcp::phase_power(),
+        Analytic::SamplingDecrease => vai_sf::sampling_decrease(),
+        Analytic::ReverseStability => rpm::reverse_stability(),
+    }
+}
+
+fn summary(values: BTreeMap<String, f64>, series: BTreeMap<String, Vec<(f64, f64)>>) -> Summary {
+    let phases = vec![PhaseSummary { name: "all".into(), begins_us: 0.0, ends_us: 0.0, values }];
+    Summary { phases, series, ..Summary::default() }
+}
