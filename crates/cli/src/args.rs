@@ -64,6 +64,12 @@ pub(crate) enum Command {
         /// For programs.
         #[arg(long)]
         json: bool,
+        /// Also write what can be published into this folder: verdicts, figures and numbers, without runs and rows.
+        #[arg(long)]
+        publish: Option<PathBuf>,
+        /// Which state of the program the results come from, in a sentence.
+        #[arg(long, default_value = "")]
+        from: String,
     },
     /// Print the effective configuration of a scenario's runs: no default is left.
     Explain {

@@ -1,10 +1,14 @@
 //! Scenarios: those that are built in, and files.
 
 use crate::Failure;
+use poseidon_lab::report::Paper;
 use poseidon_lab::study::Study;
 
 /// Name and text of every scenario of the repository.
 pub(crate) const SCENARIOS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
+
+/// The papers that have scenarios, and what to take from each.
+pub(crate) const PAPERS: &[Paper<'static>] = include!(concat!(env!("OUT_DIR"), "/papers.rs"));
 
 /// Reads a file, or a built-in scenario by its name or the end of it.
 pub(crate) fn study(name: &str, quick: bool) -> Result<Study, Failure> {

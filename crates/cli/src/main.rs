@@ -81,7 +81,9 @@ fn run(command: Command) -> Result<(), Failure> {
             }
             studies::run(&studies, &how, records.format(), shard, true)
         }
-        Command::Report { folder, json } => studies::report(&folder, json),
+        Command::Report { folder, json, publish, from } => {
+            studies::report(&folder, json, publish.as_deref().map(|to| (to, from.as_str())))
+        }
         Command::Explain { scenario, all, seed, quick } => {
             studies::explain(&catalog::study(&scenario, quick)?, all, seed)
         }

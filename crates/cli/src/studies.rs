@@ -1,12 +1,12 @@
 //! Running studies and saying what they showed.
 
 use crate::args::How;
-use crate::catalog::natural;
+use crate::catalog::{PAPERS, natural};
 use crate::watch::Bars;
 use crate::{Failure, print};
 use poseidon_lab::judge::{Outcome, named};
 use poseidon_lab::report::{self, Shown};
-use poseidon_lab::store::{self, Store};
+use poseidon_lab::store::Store;
 use poseidon_lab::study::{self, Finished, Options, Study, StudyError, Watch};
 use poseidon_lab::tables::Format;
 use poseidon_sim::Simulator;
@@ -17,11 +17,9 @@ fn backend() -> Simulator {
     Simulator::with_threads(core::num::NonZeroU32::MIN)
 }
 
-/// What this program is: its version and the hash of its own file, so that no result of another is taken for its own.
+/// What this program is: its version and the hash of the code that results depend on, so that no result of another is taken for its own.
 fn identity() -> String {
-    let own = std::env::current_exe().and_then(std::fs::read);
-    let hash = own.map_or_else(|_| "unknown".to_owned(), |bytes| store::hash(&bytes));
-    format!("poseidon {} ({hash})", env!("CARGO_PKG_VERSION"))
+    format!("poseidon {} ({})", env!("CARGO_PKG_VERSION"), env!("POSEIDON_CODE"))
 }
 
 pub(crate) fn run(
@@ -88,17 +86,26 @@ fn show(studies: &[Study], finished: &[Finished], store: &Store) -> Result<Vec<S
 }
 
 fn page(shown: &[Shown], store: &Store, tool: &str) -> Result<(), Failure> {
-    let page = report::page("What was reproduced", shown, tool);
+    let page = report::page("What was reproduced", shown, PAPERS, tool);
     let path = store.root().join("report.html");
     std::fs::write(&path, page).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))
 }
 
-/// Judges and draws what a folder holds.
-pub(crate) fn report(folder: &Path, json: bool) -> Result<(), Failure> {
+/// Judges and draws what a folder holds; of one that was published, only the page is made anew.
+pub(crate) fn report(folder: &Path, json: bool, publish: Option<(&Path, &str)>) -> Result<(), Failure> {
     let store = Store::new(folder);
     let said = |error: std::io::Error| Failure::Run(format!("{}: {error}", folder.display()));
-    let mut names = store.studies().map_err(said)?;
+    let mut names = store.studies("scenario.toml").map_err(said)?;
     names.sort_by_key(|name| natural(name));
+    let mut kept = store.studies("verdicts.json").map_err(said)?;
+    if names.is_empty() && !kept.is_empty() {
+        kept.sort_by_key(|name| natural(name));
+        let shown = report::published(folder, &kept).map_err(Failure::Run)?;
+        page(&shown, &store, "")?;
+        print::verdicts(&shown);
+        say!("\nthe page about it: {}", store.root().join("report.html").display());
+        return gate(&shown, false);
+    }
     if names.is_empty() {
         return Err(Failure::Run(format!(
             "{}: there are no results; `poseidon run` and `repro` make some",
@@ -124,6 +131,10 @@ pub(crate) fn report(folder: &Path, json: bool) -> Result<(), Failure> {
     let shown = show(&studies, &finished, &store)?;
     let tool = finished.first().map_or("", |run| run.manifest.tool.as_str()).to_owned();
     page(&shown, &store, &tool)?;
+    if let Some((to, from)) = publish {
+        report::publish(&shown, &finished, to, &format!("{from} {tool}.")).map_err(Failure::Run)?;
+        page(&shown, &Store::new(to), &tool)?;
+    }
     let hash = study::result_hash(&finished);
     if json {
         print::json(&shown, &finished, &hash)?;
@@ -139,6 +150,10 @@ pub(crate) fn explain(study: &Study, all: bool, seed: u64) -> Result<(), Failure
     for cell in &study.cells[..shown] {
         if cell.scenario.analytic.is_some() {
             say!("{} is a closed form: nothing runs", study.name);
+            continue;
+        }
+        if let Some(why) = &cell.scenario.withdrawn {
+            say!("{} is withdrawn, and nothing runs: {why}", study.name);
             continue;
         }
         let resolved = study.resolve(cell, seed, &backend()).map_err(Failure::Scenario)?;

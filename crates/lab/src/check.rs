@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Checks the claims and figures of a scenario; `cells` are the labels of all its cells.
 pub fn check(scenario: &Scenario, cells: &[&[Label]]) -> Result<(), String> {
     let names = Names::of(scenario, cells);
+    if scenario.withdrawn.is_some() && scenario.claim.iter().any(|claim| claim.not_comparable.is_none()) {
+        return Err("withdrawn: nothing is run, so each claim must say why it is not-comparable".into());
+    }
     for claim in &scenario.claim {
         judge(claim, &[])?;
         names.claim(claim).map_err(|why| format!("claim {:?}: {why}", claim.says))?;

@@ -27,7 +27,8 @@ pub fn charts(spec: &FigureSpec, runs: &[Ran]) -> Result<Vec<Chart>, String> {
 
 fn chart(spec: &FigureSpec, x: Scale, y: Scale, marks: Marks) -> Chart {
     let axis = |label: &str, scale| Axis { label: label.to_owned(), scale, from: None, to: None };
-    Chart { title: spec.title.clone(), x: axis(&spec.x, x), y: axis(&spec.y, y), marks }
+    let x = Axis { from: spec.from_x, to: spec.to_x, ..axis(&spec.x, x) };
+    Chart { title: spec.title.clone(), x, y: axis(&spec.y, y), marks }
 }
 
 fn scale(log: bool) -> Scale {
@@ -179,8 +180,12 @@ fn series(spec: &FigureSpec, name: &str, runs: &[Ran]) -> Chart {
     let mut all = Vec::new();
     for run in runs.iter().filter(|run| run.seed == 1 && is_meant(&run.labels, &spec.cells)) {
         let by = label(&run.labels, spec.by.as_ref());
+        let is_drawn = |(x, _): &&(f64, f64)| {
+            spec.from_x.is_none_or(|from| *x >= from) && spec.to_x.is_none_or(|to| *x <= to)
+        };
         let mut add = |name: String, points: &Vec<(f64, f64)>| {
-            all.push(Line { name, points: points.clone(), half: Vec::new(), is_reference: false });
+            let points = points.iter().filter(is_drawn).copied().collect();
+            all.push(Line { name, points, half: Vec::new(), is_reference: false });
         };
         match name.split_once("[*]") {
             Some((group, metric)) => {
@@ -231,6 +236,7 @@ fn in_milliseconds(chart: &mut Chart) {
     let longest = lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(0.0, f64::max);
     if chart.x.label == "us" && longest > 5_000.0 {
         chart.x.label = "ms".into();
+        (chart.x.from, chart.x.to) = (chart.x.from.map(|x| x / 1e3), chart.x.to.map(|x| x / 1e3));
         lines.iter_mut().flat_map(|line| &mut line.points).for_each(|(x, _)| *x /= 1e3);
     }
 }

@@ -7,7 +7,7 @@ use crate::expression::Expression;
 use crate::scenario::{As, ClaimSpec, Label, Scalar};
 use crate::stats::{Estimate, mean};
 use crate::summary::Summary;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A run as verdicts see it.
@@ -22,7 +22,7 @@ pub struct Ran {
 }
 
 /// What became of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// It holds.
@@ -36,7 +36,7 @@ pub enum Outcome {
 }
 
 /// A claim and what became of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Verdict {
     /// The claim.
     pub says: String,
@@ -57,7 +57,7 @@ pub struct Verdict {
 }
 
 /// What was measured in one cell.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
     /// The cell, in words.
     pub cell: String,

@@ -2,7 +2,7 @@
 //!
 //! Nothing is interpolated and nothing is thinned: a percentile is one of the samples. What cannot be said is `None`, never a zero.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The samples that must lie beyond a percentile before it says more than which of them came first.
 const BEYOND: usize = 10;
@@ -65,7 +65,7 @@ pub fn standard_deviation(samples: &[f64]) -> Option<f64> {
 }
 
 /// A mean over seeds and how far it can be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The mean.
     pub mean: f64,

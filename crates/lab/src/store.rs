@@ -190,7 +190,7 @@ impl Store {
         };
         let found = |study: &str| read(&self.folder(study, hash)).filter(|(_, manifest)| is_whole(manifest));
         found(study).or_else(|| {
-            let others = self.studies().unwrap_or_default();
+            let others = self.studies("scenario.toml").unwrap_or_default();
             others.iter().filter(|other| *other != study).find_map(|other| {
                 let (summary, manifest) = found(other)?;
                 let made_in = manifest.made_in.clone().or_else(|| Some(other.clone()));
@@ -199,14 +199,14 @@ impl Store {
         })
     }
 
-    /// The studies that have results here, in no order: folders with a scenario, and such in folders.
-    pub fn studies(&self) -> std::io::Result<Vec<String>> {
+    /// The studies that are here, in no order: folders with a file of this name, and such in folders.
+    pub fn studies(&self, file: &str) -> std::io::Result<Vec<String>> {
         let mut found = Vec::new();
         let mut look = |folder: &Path, before: &str| -> std::io::Result<Vec<String>> {
             let mut deeper = Vec::new();
             for entry in fs::read_dir(folder)?.flatten().filter(|entry| entry.path().is_dir()) {
                 let name = format!("{before}{}", entry.file_name().to_string_lossy());
-                if entry.path().join("scenario.toml").is_file() {
+                if entry.path().join(file).is_file() {
                     found.push(name);
                 } else {
                     deeper.push(name);

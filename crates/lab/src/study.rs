@@ -50,9 +50,10 @@ impl Study {
 
     /// How many seeds a cell is run with.
     pub fn seeds(&self, cell: &Cell, asked: Option<u32>) -> u32 {
-        match cell.scenario.analytic {
-            Some(_) => 1,
-            None => asked.unwrap_or(cell.scenario.seeds).max(1),
+        match &cell.scenario {
+            Scenario { withdrawn: Some(_), .. } => 0,
+            Scenario { analytic: Some(_), .. } => 1,
+            scenario => asked.unwrap_or(scenario.seeds).max(1),
         }
     }
 
@@ -88,7 +89,7 @@ impl Study {
         let whole = cells(&self.file, &self.text, false)?;
         let labels: Vec<&[Label]> = whole.iter().map(|cell| cell.labels.as_slice()).collect();
         for cell in &self.cells {
-            if cell.scenario.analytic.is_none() {
+            if cell.scenario.analytic.is_none() && cell.scenario.withdrawn.is_none() {
                 self.resolve(cell, 1, backend)?;
             }
             check(&cell.scenario, &labels).map_err(|what| self.refusal(cell, what))?;

@@ -543,6 +543,7 @@ impl Switches {
                 waited: Picos::new(waited),
                 behind: Bytes::new(from.waiting),
                 largest: world.largest,
+                rate: state.wire.rate,
                 dice: state.salt ^ now,
             };
             if mark.marks(&mut from.memory, &departure) {

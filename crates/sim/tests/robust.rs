@@ -276,7 +276,13 @@ fn random_switch(rng: &mut SplitMix64, priorities: u8, stamp: Stamp, in_rotor: b
             .pick(&[
                 AnyMark::OFF,
                 Step { threshold: Bytes::new(10_000) }.into(),
-                Red { min: Bytes::new(5_000), max: Bytes::new(1), probability: Fraction::ratio(1, 5) }.into(),
+                Red {
+                    min: Bytes::new(5_000),
+                    max: Bytes::new(1),
+                    probability: Fraction::ratio(1, 5),
+                    ..Red::default()
+                }
+                .into(),
                 CodelRfc { target, interval }.into(),
                 CodelTofino { target, interval }.into(),
             ])

@@ -173,7 +173,8 @@ fn cell(
         scenario.seeds = scenario.quick.seeds.unwrap_or(scenario.seeds);
         scenario.stop = scenario.quick.stop.unwrap_or(scenario.stop);
     }
-    if scenario.analytic.is_none() && scenario.stop == Text::default() {
+    let runs = scenario.analytic.is_none() && scenario.withdrawn.is_none();
+    if runs && scenario.stop == Text::default() {
         let what = "a run has no end; write stop = \"10 ms\" or another time".to_owned();
         return Err(ScenarioError { file: file.to_owned(), line: None, what });
     }

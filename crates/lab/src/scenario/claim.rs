@@ -90,6 +90,10 @@ pub struct FigureSpec {
     /// The label of the axis upwards.
     #[serde(default)]
     pub y: String,
+    /// Where the axis from left to right begins, where not everything is drawn: microseconds for `series`.
+    pub from_x: Option<f64>,
+    /// Where it ends.
+    pub to_x: Option<f64>,
     /// Logarithmic from left to right.
     #[serde(default)]
     pub log_x: bool,

@@ -71,6 +71,8 @@ pub struct Scenario {
     pub observe: ObserveSpec,
     /// A closed form instead of a run.
     pub analytic: Option<Analytic>,
+    /// Why nothing is run: for an entry of a paper that its authors no longer stand by.
+    pub withdrawn: Option<String>,
     /// What varies from cell to cell: lists of values, or of tables with a `name`, a `set` of keys and any `$variables`.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Vec<serde_json::Value>>")]

@@ -2,7 +2,7 @@
 
 use core::fmt::Display;
 use poseidon_types::params::{ParamError, ParamInfo, Params};
-use poseidon_types::{Bytes, Picos};
+use poseidon_types::{BitRate, Bytes, Picos};
 
 use crate::table::table;
 
@@ -28,6 +28,8 @@ pub struct Departure {
     pub behind: Bytes,
     /// The largest packet there is.
     pub largest: Bytes,
+    /// The rate of the link that it leaves by.
+    pub rate: BitRate,
     /// A number that no other packet has: what chance is mixed from, where a policy needs it.
     pub dice: u64,
 }
@@ -85,6 +87,7 @@ mod tests {
             waited: Picos::new(if waits(tenth / 10) { 2 * MS } else { MS / 2 }),
             behind: Bytes::new(1_000_000),
             largest: Bytes::new(1_500),
+            rate: BitRate::from_gbps(10),
             dice: 0,
         };
         (0..ms * 10).filter(|tenth| policy.marks(&mut memory, &packet(*tenth))).collect()
@@ -126,22 +129,28 @@ mod tests {
             min: Bytes::new(100),
             max: Bytes::new(200),
             probability: Fraction::ratio(1, 5),
+            per: BitRate::from_gbps(25),
         });
-        let share = |behind| {
+        let share = |behind, gbps| {
             let marked = (0..10_000u64).filter(|packet| {
                 let departure = Departure {
                     now: Picos::ZERO,
                     waited: Picos::ZERO,
                     behind: Bytes::new(behind),
                     largest: Bytes::new(1),
+                    rate: BitRate::from_gbps(gbps),
                     dice: *packet,
                 };
                 policy.marks(&mut Memory::default(), &departure)
             });
             marked.count()
         };
-        assert_eq!((share(100), share(201)), (0, 10_000));
-        assert!((900..1_100).contains(&share(150)) && (1_900..2_100).contains(&share(200)));
+        for gbps in [25, 100] {
+            let behind = |bytes: u64| bytes * gbps / 25;
+            assert_eq!((share(behind(100), gbps), share(behind(201), gbps)), (0, 10_000));
+            assert!((900..1_100).contains(&share(behind(150), gbps)), "{gbps}");
+            assert!((1_900..2_100).contains(&share(behind(200), gbps)), "{gbps}");
+        }
     }
 
     /// What must hold for every policy of the table: its defaults pass its own checks, its parameters can be read back from
@@ -163,6 +172,7 @@ mod tests {
                     waited: Picos::ZERO,
                     behind: Bytes::ZERO,
                     largest: Bytes::new(1_500),
+                    rate: BitRate::from_gbps(10),
                     dice: us,
                 };
                 assert!(!policy.marks(&mut memory, &packet), "{} at {us} us", info.name);

@@ -1,129 +1,108 @@
-//! What studies showed: verdicts, figures, and one page about them that needs no network.
+//! One page about studies: the papers at a glance, every claim, every figure. It needs no network.
 
-use crate::draw::{self, Chart};
-use crate::figure;
-use crate::judge::{Measured, Outcome, Ran, Verdict, judge};
-use crate::store::{Store, write};
-use crate::study::{Finished, Study};
+use super::{Shown, estimate, ours, seeds, word};
+use crate::judge::Outcome;
 use core::fmt::Write as _;
-use serde::Serialize;
 
-/// What one study showed.
-#[derive(Clone, Debug, Serialize)]
-pub struct Shown {
-    /// Its name.
-    pub name: String,
-    /// Its title.
-    pub title: String,
-    /// Where it comes from.
-    pub source: String,
-    /// What was left open and chosen.
-    pub about: String,
-    /// What a quick run left out.
-    pub cut: Option<String>,
-    /// How many runs there are, and how many of them were broken off: those are neither judged nor drawn.
-    pub runs: usize,
-    /// See `runs`.
-    pub interrupted: usize,
-    /// Seconds of all runs together.
-    pub wall_s: f64,
-    /// Its claims.
-    pub verdicts: Vec<Verdict>,
-    /// Its figures: title and charts.
-    #[serde(skip)]
-    pub figures: Vec<(String, Vec<Chart>)>,
-    /// Where its figures were written, beside their data.
-    pub figure_files: Vec<String>,
+/// A paper whose scenarios were run, and what to take from it.
+#[derive(Clone, Copy, Debug)]
+pub struct Paper<'a> {
+    /// What the names of its studies begin with, before a slash.
+    pub folder: &'a str,
+    /// Its title, in Markdown's first line, and a paragraph or more below.
+    pub text: &'a str,
 }
 
-/// Judges and draws a study.
-pub fn show(study: &Study, finished: &[&Finished]) -> Result<Shown, String> {
-    let scenario = study.scenario();
-    // A run that was broken off has rows up to there, but no numbers: what it did not get to do would count as nothing.
-    let whole = finished.iter().filter(|run| !run.manifest.interrupted);
-    let runs: Vec<Ran> = whole.map(|run| run.ran.clone()).collect();
-    let verdicts = scenario.claim.iter().map(|claim| judge(claim, &runs)).collect::<Result<_, _>>()?;
-    let mut figures = Vec::new();
-    for spec in &scenario.figure {
-        figures.push((spec.title.clone(), figure::charts(spec, &runs)?));
+impl<'a> Paper<'a> {
+    fn title(&self) -> &'a str {
+        self.text.lines().next().unwrap_or(self.folder).trim_start_matches(['#', ' '])
     }
-    Ok(Shown {
-        name: study.name.clone(),
-        title: scenario.title.clone(),
-        source: scenario.source.clone(),
-        about: scenario.about.clone(),
-        cut: if study.is_quick { study.cut() } else { None },
-        runs: finished.len(),
-        interrupted: finished.iter().filter(|run| run.manifest.interrupted).count(),
-        wall_s: finished.iter().map(|run| run.manifest.wall_s).sum(),
-        verdicts,
-        figures,
-        figure_files: Vec::new(),
-    })
-}
 
-/// Writes verdicts, figures and their data into the study's folder.
-pub fn keep(shown: &mut Shown, store: &Store) -> Result<(), String> {
-    let folder = store.study(&shown.name);
-    for (number, (_, charts)) in (1..).zip(&shown.figures) {
-        let name = format!("figure-{number}");
-        write(&folder, &format!("{name}.svg"), draw::svg(charts).as_bytes())?;
-        write(&folder, &format!("{name}.csv"), draw::data(charts).as_bytes())?;
-        shown.figure_files.push(folder.join(format!("{name}.svg")).to_string_lossy().into_owned());
-    }
-    let json = serde_json::to_vec_pretty(&shown).map_err(|error| error.to_string())?;
-    write(&folder, "verdicts.json", &json)
-}
-
-/// A number as people read it: three digits that count.
-pub fn number(value: f64) -> String {
-    let size = value.abs();
-    match size {
-        _ if size == 0.0 || !value.is_finite() => format!("{value}"),
-        _ if size >= 1e6 => format!("{value:.3e}"),
-        _ if size >= 100.0 => format!("{value:.0}"),
-        _ if size >= 10.0 => format!("{value:.1}"),
-        _ if size >= 1.0 => format!("{value:.2}"),
-        _ if size >= 0.1 => format!("{value:.3}"),
-        _ if size >= 0.001 => format!("{value:.4}"),
-        _ => format!("{value:.1e}"),
+    fn paragraphs(&self) -> impl Iterator<Item = &'a str> {
+        self.text.split("\n\n").skip(1).map(str::trim).filter(|text| !text.is_empty())
     }
 }
 
-/// A value with its interval over seeds.
-pub fn estimate(measured: &Measured) -> String {
-    match measured.ours.half.filter(|half| *half > 0.0) {
-        Some(half) => format!("{} ± {}", number(measured.ours.mean), number(half)),
-        None => number(measured.ours.mean),
+/// What became of the claims of some studies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    entries: usize,
+    holds: usize,
+    fails: usize,
+    not_comparable: usize,
+    not_run: usize,
+    gates: usize,
+    gates_held: usize,
+}
+
+impl Tally {
+    fn of<'a>(studies: impl Iterator<Item = &'a Shown>) -> Self {
+        let mut tally = Self::default();
+        for study in studies {
+            tally.entries += 1;
+            for verdict in &study.verdicts {
+                *match verdict.outcome {
+                    Outcome::Holds => &mut tally.holds,
+                    Outcome::Fails => &mut tally.fails,
+                    Outcome::NotComparable => &mut tally.not_comparable,
+                    Outcome::NotRun => &mut tally.not_run,
+                } += 1;
+                tally.gates += usize::from(verdict.gating);
+                tally.gates_held += usize::from(verdict.gating && verdict.outcome == Outcome::Holds);
+            }
+        }
+        tally
+    }
+
+    fn cells(&self) -> [String; 6] {
+        let gates = format!("{} of {}", self.gates_held, self.gates);
+        [self.entries, self.holds, self.fails, self.not_comparable, self.not_run]
+            .map(|count| count.to_string())
+            .into_iter()
+            .chain([gates])
+            .collect::<Vec<_>>()
+            .try_into()
+            .expect("five counts and the gates")
     }
 }
 
-/// What was measured, in a line: one value, or the range over cells.
-pub fn ours(verdict: &Verdict) -> String {
-    match verdict.cells.as_slice() {
-        [] => String::new(),
-        [one] => estimate(one),
-        many => {
-            let means = || many.iter().map(|cell| cell.ours.mean);
-            let (low, high) =
-                (means().fold(f64::INFINITY, f64::min), means().fold(f64::NEG_INFINITY, f64::max));
-            format!("{} to {}", number(low), number(high))
+/// The heads of the columns of a tally.
+const HEADS: [&str; 6] = ["entries", "claims hold", "fail", "not comparable", "not run", "gates hold"];
+
+/// The folder of a study's name.
+fn folder_of(name: &str) -> &str {
+    name.split_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// The papers at a glance: a row of counts each, and what to take from them.
+fn opening(html: &mut String, studies: &[Shown], papers: &[Paper<'_>]) {
+    let known: Vec<&Paper<'_>> = papers
+        .iter()
+        .filter(|paper| studies.iter().any(|study| folder_of(&study.name) == paper.folder))
+        .collect();
+    if known.is_empty() {
+        return;
+    }
+    html.push_str("<h2>At a glance</h2>\n<table><thead><tr><th></th>");
+    HEADS.iter().for_each(|head| put(html, format_args!("<th>{head}</th>")));
+    html.push_str("</tr></thead><tbody>\n");
+    for paper in &known {
+        let tally = Tally::of(studies.iter().filter(|study| folder_of(&study.name) == paper.folder));
+        put(html, format_args!("<tr><td><a href=\"#{}\">{}</a></td>", paper.folder, escaped(paper.title())));
+        tally.cells().iter().for_each(|cell| put(html, format_args!("<td>{cell}</td>")));
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</tbody></table>\n");
+    for paper in &known {
+        put(html, format_args!("<h3 id=\"{}\">{}</h3>\n", paper.folder, escaped(paper.title())));
+        for paragraph in paper.paragraphs() {
+            put(html, format_args!("<p>{}</p>\n", escaped(paragraph)));
         }
     }
 }
 
-/// A verdict in a word.
-pub const fn word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Holds => "holds",
-        Outcome::Fails => "fails",
-        Outcome::NotComparable => "not comparable",
-        Outcome::NotRun => "not run",
-    }
-}
-
 /// One page about studies, with everything in it.
-pub fn page(title: &str, studies: &[Shown], tool: &str) -> String {
+pub fn page(title: &str, studies: &[Shown], papers: &[Paper<'_>], tool: &str) -> String {
     let mut html = String::new();
     let all = || studies.iter().flat_map(|study| &study.verdicts);
     let count = |outcome: Outcome| all().filter(|verdict| verdict.outcome == outcome).count();
@@ -147,6 +126,7 @@ pub fn page(title: &str, studies: &[Shown], tool: &str) -> String {
             escaped(tool)
         ),
     );
+    opening(&mut html, studies, papers);
     put(
         &mut html,
         format_args!(
@@ -187,10 +167,11 @@ fn section(html: &mut String, study: &Shown) {
     put(
         html,
         format_args!(
-            "<section id=\"{0}\"><h2>{0}: {1}</h2>\n<p class=\"source\">{2}; {3} runs, {4:.0} s of computing",
+            "<section id=\"{0}\"><h2>{0}: {1}</h2>\n<p class=\"source\">{2}; {3}, {4} runs, {5:.0} s of computing",
             escaped(&study.name),
             escaped(&study.title),
             escaped(&study.source),
+            seeds(study),
             study.runs,
             study.wall_s
         ),
@@ -205,8 +186,9 @@ fn section(html: &mut String, study: &Shown) {
     if !study.about.is_empty() {
         put(html, format_args!("<p>{}</p>\n", escaped(study.about.trim())));
     }
-    for (_, charts) in &study.figures {
-        put(html, format_args!("<figure>{}</figure>\n", draw::svg(charts)));
+    for drawn in &study.drawn {
+        let caption = seeds(study);
+        put(html, format_args!("<figure>{drawn}<figcaption>{caption}</figcaption></figure>\n"));
     }
     for verdict in &study.verdicts {
         put(
@@ -260,5 +242,5 @@ table{border-collapse:collapse;margin:.5rem 0;font-size:13px}td,th{border:1px so
 th{background:#f5f5f5}tr.holds td:last-child{background:#e3f1ea}tr.fails td:last-child{background:#f9e1d5}\
 tr.not-comparable td:last-child,tr.not-run td:last-child{background:#eee}\
 .gate{font-size:11px;border:1px solid #999;border-radius:3px;padding:0 .2rem;color:#555}.source,.cut{color:#555;font-size:13px}.lead{font-size:1.05rem}\
-figure{margin:1rem 0;max-width:34rem}figure svg{width:100%;height:auto}\
+h3{font-size:1.05rem}figcaption{color:#555;font-size:12px}figure{margin:1rem 0;max-width:34rem}figure svg{width:100%;height:auto}\
 details{margin:.4rem 0}summary{cursor:pointer}";

@@ -1,0 +1,149 @@
+//! What studies showed: verdicts, figures, one page about them that needs no network, and a folder that can be published.
+
+mod page;
+mod publish;
+
+pub use page::{Paper, page};
+pub use publish::{publish, published};
+
+use crate::draw::{self, Chart};
+use crate::figure;
+use crate::judge::{Measured, Outcome, Ran, Verdict, judge};
+use crate::store::{Store, write};
+use crate::study::{Finished, Study};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What one study showed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Shown {
+    /// Its name.
+    pub name: String,
+    /// Its title.
+    pub title: String,
+    /// Where it comes from.
+    pub source: String,
+    /// What was left open and chosen.
+    pub about: String,
+    /// What a quick run left out.
+    pub cut: Option<String>,
+    /// How many runs there are, and how many of them were broken off: those are neither judged nor drawn.
+    pub runs: usize,
+    /// See `runs`.
+    pub interrupted: usize,
+    /// With how many seeds cells were run: fewest and most.
+    pub seeds: (usize, usize),
+    /// Seconds of all runs together.
+    pub wall_s: f64,
+    /// Its claims.
+    pub verdicts: Vec<Verdict>,
+    /// Its figures: title and charts.
+    #[serde(skip)]
+    pub figures: Vec<(String, Vec<Chart>)>,
+    /// The same as they are drawn.
+    #[serde(skip)]
+    pub drawn: Vec<String>,
+    /// Where its figures were written, beside their data.
+    pub figure_files: Vec<String>,
+}
+
+/// Judges and draws a study.
+pub fn show(study: &Study, finished: &[&Finished]) -> Result<Shown, String> {
+    let scenario = study.scenario();
+    // A run that was broken off has rows up to there, but no numbers: what it did not get to do would count as nothing.
+    let whole = finished.iter().filter(|run| !run.manifest.interrupted);
+    let runs: Vec<Ran> = whole.map(|run| run.ran.clone()).collect();
+    let verdicts = scenario.claim.iter().map(|claim| judge(claim, &runs)).collect::<Result<_, _>>()?;
+    let mut figures = Vec::new();
+    for spec in &scenario.figure {
+        figures.push((spec.title.clone(), figure::charts(spec, &runs)?));
+    }
+    let mut seeds: BTreeMap<_, usize> = BTreeMap::new();
+    runs.iter().for_each(|run| *seeds.entry(&run.labels).or_default() += 1);
+    let drawn = figures.iter().map(|(_, charts)| draw::svg(charts)).collect();
+    Ok(Shown {
+        seeds: (seeds.values().copied().min().unwrap_or(0), seeds.values().copied().max().unwrap_or(0)),
+        drawn,
+        name: study.name.clone(),
+        title: scenario.title.clone(),
+        source: scenario.source.clone(),
+        about: scenario.about.clone(),
+        cut: if study.is_quick { study.cut() } else { None },
+        runs: finished.len(),
+        interrupted: finished.iter().filter(|run| run.manifest.interrupted).count(),
+        wall_s: finished.iter().map(|run| run.manifest.wall_s).sum(),
+        verdicts,
+        figures,
+        figure_files: Vec::new(),
+    })
+}
+
+/// Writes verdicts, figures and their data into the study's folder.
+pub fn keep(shown: &mut Shown, store: &Store) -> Result<(), String> {
+    let folder = store.study(&shown.name);
+    for (number, ((_, charts), drawn)) in (1..).zip(shown.figures.iter().zip(&shown.drawn)) {
+        let name = format!("figure-{number}");
+        write(&folder, &format!("{name}.svg"), drawn.as_bytes())?;
+        write(&folder, &format!("{name}.csv"), draw::data(charts).as_bytes())?;
+        shown.figure_files.push(folder.join(format!("{name}.svg")).to_string_lossy().into_owned());
+    }
+    let json = serde_json::to_vec_pretty(&shown).map_err(|error| error.to_string())?;
+    write(&folder, "verdicts.json", &json)
+}
+
+/// A number as people read it: three digits that count.
+pub fn number(value: f64) -> String {
+    let size = value.abs();
+    match size {
+        _ if size == 0.0 || !value.is_finite() => format!("{value}"),
+        _ if size >= 1e6 => format!("{value:.3e}"),
+        _ if size >= 100.0 => format!("{value:.0}"),
+        _ if size >= 10.0 => format!("{value:.1}"),
+        _ if size >= 1.0 => format!("{value:.2}"),
+        _ if size >= 0.1 => format!("{value:.3}"),
+        _ if size >= 0.001 => format!("{value:.4}"),
+        _ => format!("{value:.1e}"),
+    }
+}
+
+/// A value with its interval over seeds.
+pub fn estimate(measured: &Measured) -> String {
+    match measured.ours.half.filter(|half| *half > 0.0) {
+        Some(half) => format!("{} ± {}", number(measured.ours.mean), number(half)),
+        None => number(measured.ours.mean),
+    }
+}
+
+/// What was measured, in a line: one value, or the range over cells.
+pub fn ours(verdict: &Verdict) -> String {
+    match verdict.cells.as_slice() {
+        [] => String::new(),
+        [one] => estimate(one),
+        many => {
+            let means = || many.iter().map(|cell| cell.ours.mean);
+            let (low, high) =
+                (means().fold(f64::INFINITY, f64::min), means().fold(f64::NEG_INFINITY, f64::max));
+            format!("{} to {}", number(low), number(high))
+        }
+    }
+}
+
+/// A verdict in a word.
+pub const fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Holds => "holds",
+        Outcome::Fails => "fails",
+        Outcome::NotComparable => "not comparable",
+        Outcome::NotRun => "not run",
+    }
+}
+
+/// With how many seeds, in words.
+pub fn seeds(shown: &Shown) -> String {
+    match shown.seeds {
+        (0, 0) => "no runs".into(),
+        (1, 1) => "one seed".into(),
+        (fewest, most) if fewest == most => format!("{most} seeds"),
+        (fewest, most) => format!("{fewest} to {most} seeds"),
+    }
+}
