@@ -97,11 +97,8 @@ pub(crate) fn report(folder: &Path, json: bool, publish: Option<(&Path, &str)>) 
     let said = |error: std::io::Error| Failure::Run(format!("{}: {error}", folder.display()));
     let mut names = store.studies("scenario.toml").map_err(said)?;
     names.sort_by_key(|name| natural(name));
-    let mut kept = store.studies("verdicts.json").map_err(said)?;
-    if names.is_empty() && !kept.is_empty() {
-        kept.sort_by_key(|name| natural(name));
-        let shown = report::published(folder, &kept).map_err(Failure::Run)?;
-        page(&shown, &store, "")?;
+    if names.is_empty() && !store.studies("verdicts.json").map_err(said)?.is_empty() {
+        let shown = index(folder)?;
         print::verdicts(&shown);
         say!("\nthe page about it: {}", store.root().join("report.html").display());
         return gate(&shown, false);
@@ -133,7 +130,7 @@ pub(crate) fn report(folder: &Path, json: bool, publish: Option<(&Path, &str)>) 
     page(&shown, &store, &tool)?;
     if let Some((to, from)) = publish {
         report::publish(&shown, &finished, to, &format!("{from} {tool}.")).map_err(Failure::Run)?;
-        page(&shown, &Store::new(to), &tool)?;
+        index(to)?;
     }
     let hash = study::result_hash(&finished);
     if json {
@@ -143,6 +140,19 @@ pub(crate) fn report(folder: &Path, json: bool, publish: Option<(&Path, &str)>) 
         say!("\nresult {hash}; the page about it: {}", store.root().join("report.html").display());
     }
     gate(&shown, false)
+}
+
+/// Makes the page and the table of a folder of published results anew.
+fn index(folder: &Path) -> Result<Vec<Shown>, Failure> {
+    let store = Store::new(folder);
+    let mut names = store
+        .studies("verdicts.json")
+        .map_err(|error| Failure::Run(format!("{}: {error}", folder.display())))?;
+    names.sort_by_key(|name| natural(name));
+    let shown = report::published(folder, &names).map_err(Failure::Run)?;
+    report::index(&shown, folder).map_err(Failure::Run)?;
+    page(&shown, &store, &report::origins(&shown).join(" "))?;
+    Ok(shown)
 }
 
 pub(crate) fn explain(study: &Study, all: bool, seed: u64) -> Result<(), Failure> {

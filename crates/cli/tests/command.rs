@@ -474,6 +474,14 @@ fn what_is_published_needs_no_runs() {
     assert_eq!(verdicts(&again), verdicts(&told));
     let body = |page: &str| page.split("<h2>Claims").nth(1).map(str::to_owned);
     assert_eq!(body(&read("report.html")), body(&page));
+    // What is published later is added, and says for itself where it comes from.
+    fs::write(folder.0.join("scenarios/paper/fig2.toml"), TINY).expect("a file of the test");
+    folder.run(&["run", "scenarios/paper/fig2.toml", "-o", "later", "--records", "none"]);
+    folder.run(&["report", "later", "--publish", "public", "--from", "From another."]);
+    for part in ["[fig1](paper/fig1/)", "[fig2](paper/fig2/)", "From a test.", "From another."] {
+        assert!(read("README.md").contains(part), "{part}: {}", read("README.md"));
+    }
+    assert!(read("report.html").contains("2 studies"));
 }
 
 #[test]

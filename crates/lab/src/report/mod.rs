@@ -4,7 +4,7 @@ mod page;
 mod publish;
 
 pub use page::{Paper, page};
-pub use publish::{publish, published};
+pub use publish::{index, origins, publish, published};
 
 use crate::draw::{self, Chart};
 use crate::figure;
@@ -45,6 +45,16 @@ pub struct Shown {
     pub drawn: Vec<String>,
     /// Where its figures were written, beside their data.
     pub figure_files: Vec<String>,
+    /// Which state of the program it comes from, where it was published.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub from: String,
+}
+
+impl Shown {
+    /// The paper that it belongs to: its folder.
+    pub fn paper(&self) -> &str {
+        self.name.rsplit_once('/').map_or("others", |(paper, _)| paper)
+    }
 }
 
 /// Judges and draws a study.
@@ -75,6 +85,7 @@ pub fn show(study: &Study, finished: &[&Finished]) -> Result<Shown, String> {
         verdicts,
         figures,
         figure_files: Vec::new(),
+        from: String::new(),
     })
 }
 

@@ -1,4 +1,5 @@
-//! A folder of results that can be published: verdicts, figures and numbers of each study, without runs and rows.
+//! A folder of results that can be published: verdicts, figures and numbers of each study, without runs and rows. What is published later is
+//! added, so that a suite of hours can be run in parts; each study says from which state of the program it comes.
 //!
 //! ```text
 //! docs/results/README.md                      every claim with its verdict, as a table
@@ -17,11 +18,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Writes what studies showed. `from` says which state of the program it comes from.
+/// Writes what studies showed, beside what the folder has of others. `from` says which state of the program it comes from.
 pub fn publish(shown: &[Shown], finished: &[Finished], folder: &Path, from: &str) -> Result<(), String> {
     for (place, study) in shown.iter().enumerate() {
         let own = folder.join(&study.name);
-        let plain = Shown { figure_files: Vec::new(), ..study.clone() };
+        let plain = Shown { figure_files: Vec::new(), from: from.to_owned(), ..study.clone() };
         let json = serde_json::to_vec_pretty(&plain).map_err(|error| error.to_string())?;
         write(&own, "verdicts.json", &json)?;
         for (number, drawn) in (1..).zip(&study.drawn) {
@@ -33,7 +34,29 @@ pub fn publish(shown: &[Shown], finished: &[Finished], folder: &Path, from: &str
             write(&own, "summary.csv", table(&runs)?.as_bytes())?;
         }
     }
-    write(folder, "README.md", overview(shown, from).as_bytes())
+    Ok(())
+}
+
+/// Writes the table of all that is published.
+pub fn index(shown: &[Shown], folder: &Path) -> Result<(), String> {
+    write(folder, "README.md", overview(shown).as_bytes())
+}
+
+/// From which states of the program studies come: each once, with the papers it was used for where there are several.
+pub fn origins(shown: &[Shown]) -> Vec<String> {
+    let mut papers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for study in shown {
+        let of = papers.entry(&study.from).or_default();
+        let paper = study.paper();
+        if of.last() != Some(&paper) {
+            of.push(paper);
+        }
+    }
+    let is_one = papers.len() == 1;
+    let said = |(from, of): (&str, Vec<&str>)| {
+        if is_one { from.to_owned() } else { format!("{}: {from}", of.join(", ")) }
+    };
+    papers.into_iter().map(said).collect()
 }
 
 /// Reads what was published: the studies of a folder, in no order.
@@ -88,11 +111,13 @@ fn digits(value: f64) -> String {
 }
 
 /// Every claim as a row of Markdown.
-fn overview(shown: &[Shown], from: &str) -> String {
-    let mut text = format!("# Results\n\n{from}\n");
+fn overview(shown: &[Shown]) -> String {
+    let mut text = String::from("# Results\n");
+    origins(shown).iter().for_each(|origin| text.push_str(&format!("\n{origin}\n")));
     let mut paper = None;
     for study in shown {
-        let (folder, entry) = study.name.rsplit_once('/').unwrap_or(("others", &study.name));
+        let folder = study.paper();
+        let entry = study.name.rsplit('/').next().unwrap_or_default();
         if paper != Some(folder) {
             text.push_str(&format!("\n## {folder}\n\n| entry | seeds | claim | the paper | must be | ours | verdict |\n|---|---|---|---|---|---|---|\n"));
             paper = Some(folder);
