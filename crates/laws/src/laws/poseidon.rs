@@ -60,6 +60,9 @@ use crate::parts::fixed_math::{ONE, Q, exp2, exp2_parts, log2, log2_slow};
 use crate::parts::gate::TimeGate;
 use poseidon_types::{BitRate, Fraction, Nanos, Packets, Signals};
 
+mod numbers;
+pub use numbers::Numbers;
+
 choice! {
     /// How the target delay falls with the flow's rate.
     pub enum Target {

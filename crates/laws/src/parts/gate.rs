@@ -21,6 +21,11 @@ impl TimeGate {
         if self.last == u64::MAX { Nanos::MAX } else { Nanos::new(now.get().wrapping_sub(self.last)) }
     }
 
+    /// When the window was last cut, on the host's clock; all ones where it never was.
+    pub const fn last(self) -> u64 {
+        self.last
+    }
+
     /// The window was cut now.
     #[inline]
     pub const fn close(&mut self, now: Nanos) {
