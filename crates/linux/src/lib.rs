@@ -13,10 +13,11 @@
 //! | here | what it holds |
 //! |---|---|
 //! | `bpf/law.h`, `bpf/tables.h` | the law, for BPF programs, kernels and NICs |
-//! | `bpf/replay.c` | a program that runs it on a list of events |
+//! | `bpf/replay.c`, `bpf/replay.bpf.c` | a native program and a BPF program that run it on a list of events |
 //! | `examples/vectors.rs` | golden vectors for whoever writes the law once more |
 //! | [`flow`] | [`Flow`], what C is handed when a flow starts |
 //! | [`replay`] | [`Step`] and [`Outcome`], a life of a flow in bytes |
+//! | [`in_kernel`] | [`InKernel`], which replays a life in the kernel |
 //!
 //! ```
 //! use poseidon_laws::laws::poseidon::{Poseidon, PoseidonParams, Target};
@@ -38,7 +39,9 @@
 //! ```
 
 pub mod flow;
+pub mod in_kernel;
 pub mod replay;
 
 pub use flow::{Flow, Unsupported};
+pub use in_kernel::InKernel;
 pub use replay::{Outcome, Start, Step};

@@ -1,9 +1,9 @@
-//! Rust = C: the law in `bpf/law.h` has, after every step of random lives, every number of the law in Rust.
+//! Rust = C = BPF: the law in `bpf/law.h` has, after every step of random lives, every number of the law in Rust.
 
 mod lives;
 
 use lives::{Life, lives};
-use poseidon_linux::Outcome;
+use poseidon_linux::{InKernel, Outcome};
 use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -33,6 +33,26 @@ fn native_c_does_what_rust_does() {
         }
     }
     println!("{steps} steps, {} programs, no difference", programs.len());
+    assert!(steps >= STEPS);
+}
+
+/// Not among what `cargo test` runs, because it needs root; `.ci/linux` runs it, or says why it does not.
+#[test]
+#[ignore = "needs root and a kernel with BPF: .ci/linux"]
+fn the_kernel_does_what_rust_does() {
+    let kernel = InKernel::load().unwrap_or_else(|error| panic!("{error}"));
+    let (mut steps, mut took) = (0, 0);
+    for life in lives(STEPS) {
+        let replayed = kernel.replay(life.start.flow, &life.steps).unwrap_or_else(|error| panic!("{error}"));
+        assert_equal(&life, &replayed.outcomes, "BPF");
+        steps += life.start.steps;
+        took += replayed.took.get();
+    }
+    let verified = kernel.verified_instructions().unwrap_or_else(|error| panic!("{error}"));
+    println!(
+        "{steps} steps in the kernel, no difference; {} ns each, {verified} instructions verified",
+        took / steps
+    );
     assert!(steps >= STEPS);
 }
 
