@@ -292,6 +292,23 @@ fn steady_sends_half_an_rtt_early_or_late_by_chance() {
 }
 
 #[test]
+fn steady_grows_however_far_it_is_below_its_target() {
+    for floor_us in [2, 2_000, 50_000, 1_000_000] {
+        let params = PoseidonParams {
+            target_floor: Nanos::from_micros(floor_us),
+            target_range: Nanos::from_micros(2),
+            ..steady(Packets::from_q24(1 << 22))
+        };
+        assert_eq!(params.check(), Ok(()));
+        // So short that one ACK may take all of log2 U.
+        let rtt = Nanos::new(100);
+        let mut law = Poseidon::new(&params, &Path { base_rtt: rtt, ..PATH });
+        law.on_ack(&Ack { rtt, ..ack(1, 0, 0) });
+        assert_eq!(window(&law), 0.5, "{floor_us} us: doubled, which is the most");
+    }
+}
+
+#[test]
 fn steady_is_the_papers_law_from_two_packets_on() {
     let mut rng = SplitMix64::new(3);
     for _ in 0..20_000 {

@@ -49,8 +49,8 @@ typedef int64_t s64;
 #define POSEIDON_HALF 12102203ULL
 /* The most often that a run of ACKs far below the target doubles a step: with more, a product would not fit 64 bits. */
 #define POSEIDON_LONGEST_RUN 8
-/* The strongest cut before it is bounded, log2: times a fraction below one it fits 64 bits. */
-#define POSEIDON_DEEPEST (-(1LL << 38))
+/* The farthest step up or down before a part is taken of it, log2: times a fraction of at most one it fits 64 bits. */
+#define POSEIDON_FARTHEST (1LL << 38)
 
 /* How the window moves towards the target. */
 enum poseidon_update {
@@ -298,7 +298,8 @@ static inline void poseidon_follow_steadily(struct poseidon_flow *flow, s64 step
 		poseidon_follow(flow, step, ack);
 		return;
 	}
-	part = ((step > POSEIDON_DEEPEST ? step : POSEIDON_DEEPEST) * poseidon_part(flow, step >= 0)) >> POSEIDON_Q;
+	part = poseidon_clamp(step, -POSEIDON_FARTHEST, POSEIDON_FARTHEST);
+	part = (part * poseidon_part(flow, step >= 0)) >> POSEIDON_Q;
 	/* Far is one doubling of the rate: m in log2 U. */
 	if (step > (s64)flow->weight)
 		flow->run = (u8)poseidon_min(flow->run + 1U, POSEIDON_LONGEST_RUN);

@@ -123,6 +123,7 @@ const TEXTS: &[&str] = &[
     "distance",
     "ratio",
     "aimd",
+    "steady",
     "max-hop-delay",
     "rtt",
     "brownfield",

@@ -185,8 +185,9 @@ const BOUND_Q: u32 = 12;
 const HALF: u64 = 12_102_203;
 /// The most often that a run of ACKs far below the target doubles a step; with more, 64 bits would not hold the product.
 const LONGEST_RUN: u8 = 8;
-/// The strongest cut before it is bounded, log2 with 24 fractional bits: its product with a fraction below one fits 64 bits.
-const DEEPEST: i64 = -1 << 38;
+/// The farthest step up or down before a part is taken of it, log2 with 24 fractional bits: the product with a fraction of at most
+/// one fits 64 bits.
+const FARTHEST: i64 = 1 << 38;
 
 /// One flow under Poseidon: 64 bytes, constants included.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -431,7 +432,7 @@ impl Poseidon {
             self.run = 0;
             return self.follow(step, ack);
         }
-        let part = (step.max(DEEPEST) * self.part(step >= 0)) >> Q;
+        let part = (step.clamp(-FARTHEST, FARTHEST) * self.part(step >= 0)) >> Q;
         // Far is one doubling of the rate: m in log2 U, which is what `weight` holds for Eq. 3.
         self.run = if step > i64::from(self.weight) { (self.run + 1).min(LONGEST_RUN) } else { 0 };
         if part >= 0 {

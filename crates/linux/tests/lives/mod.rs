@@ -212,12 +212,9 @@ fn params(rng: &mut SplitMix64) -> PoseidonParams {
         return choices;
     }
     let max_rate = spread(rng, 4, BitRate::from_gbps(100_000).get());
-    let range = spread(rng, 2_000, 1_000_000_000);
-    // `steady` multiplies a step by a part of it: with a floor of many times the range, 64 bits do not hold the product.
-    let highest_floor = if is_steady { range } else { 1_000_000_000 };
     PoseidonParams {
-        target_range: Nanos::new(range),
-        target_floor: Nanos::new(spread(rng, 1, highest_floor)),
+        target_range: Nanos::new(spread(rng, 2_000, 1_000_000_000)),
+        target_floor: Nanos::new(spread(rng, 1, 1_000_000_000)),
         fixed_target: Nanos::new(spread(rng, 1, 1_000_000_000)),
         min_rate: BitRate::from_bps(spread(rng, 1, max_rate / 4)),
         max_rate: BitRate::from_bps(max_rate),
