@@ -5,6 +5,8 @@
 
 use core::fmt;
 use poseidon_laws::laws::poseidon::{Numbers, Poseidon, Signal, Target, Update};
+use poseidon_laws::parts::fixed_math::{Q, log2};
+use poseidon_types::{Nanos, Packets};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `struct poseidon_flow`, field by field; what they mean is written there.
@@ -65,6 +67,43 @@ impl TryFrom<&Poseidon> for Flow {
 }
 
 impl Flow {
+    /// The window, which may be below one packet.
+    pub const fn window(&self) -> Packets {
+        Packets::from_q24(self.window)
+    }
+
+    /// The last raw round-trip time.
+    pub fn rtt(&self) -> Nanos {
+        Nanos::new(u64::from(self.rtt))
+    }
+
+    /// The round-trip time of the unloaded path.
+    pub fn base_rtt(&self) -> Nanos {
+        Nanos::new(u64::from(self.base_rtt))
+    }
+
+    /// The delay that is held against the target now; a host may change it while the flow lives.
+    pub const fn signal(&self) -> Signal {
+        match self.signal {
+            0 => Signal::MaxHopDelay,
+            1 => Signal::Rtt,
+            _ => Signal::Brownfield,
+        }
+    }
+
+    /// What depends on the size of packets, and nothing else does: log2(max rate) - log2(one raw window unit per nanosecond).
+    pub const fn rate_offset(&self) -> i32 {
+        self.rate_offset
+    }
+
+    /// T(rate) at the present window and RTT, rounded down, as [`Poseidon::target_delay`] has it.
+    pub fn target_delay(&self) -> Nanos {
+        let behind = i64::from(self.rate_offset) - log2(self.window) + log2(u64::from(self.rtt));
+        let behind = behind.clamp(0, i64::from(self.span)).cast_unsigned();
+        let above = ((behind * u64::from(self.weight)) >> Q << self.gain_shift) / u64::from(self.gain.max(1));
+        Nanos::new(above + u64::from(self.floor))
+    }
+
     const fn with(numbers: &Numbers, update: u8) -> Self {
         Self {
             window: numbers.window_q24,
@@ -113,8 +152,28 @@ impl core::error::Error for Unsupported {}
 mod tests {
     use super::*;
     use poseidon_laws::laws::poseidon::PoseidonParams;
-    use poseidon_laws::{Law, Path};
-    use poseidon_types::{BitRate, Bytes, Nanos};
+    use poseidon_laws::{Ack, Law, Path};
+    use poseidon_types::{BitRate, Bytes};
+
+    #[test]
+    fn a_flow_that_is_read_back_has_the_target_of_the_law() {
+        let line_rate = BitRate::from_gbps(100);
+        let path = Path { mtu: Bytes::new(1_448), line_rate, base_rtt: Nanos::from_micros(20) };
+        for target in [Target::Log, Target::Fixed] {
+            let params = PoseidonParams { target, ..PoseidonParams::default() };
+            let mut law = Poseidon::new(&params, &path);
+            for round in 0..2_000 {
+                // From far below the target to far above it, so that windows of all sizes come by.
+                let delay = Nanos::new(round % 100 * 1_000);
+                let rtt = Nanos::new(20_000 + round * 997);
+                let max_hop_delay = Some(delay);
+                law.on_ack(&Ack { now: rtt * round, rtt, packets: 1, max_hop_delay, ..Ack::EMPTY });
+                let flow = Flow::try_from(&law).expect("in C");
+                assert_eq!(flow.target_delay(), law.target_delay(), "{target} after {round} rounds");
+                assert_eq!((flow.rtt(), flow.window()), (rtt, law.decision().window));
+            }
+        }
+    }
 
     #[test]
     fn what_is_not_in_c_is_refused_with_what_to_set_instead() {

@@ -118,7 +118,7 @@ impl InKernel {
 
 /// Makes a map of a kind that always needs the permission. Loading the program would not tell: "permission denied" is also what
 /// the verifier says of a program that it does not pass.
-fn may_load() -> Result<(), KernelError> {
+pub(crate) fn may_load() -> Result<(), KernelError> {
     let options =
         bpf_map_create_opts { sz: size_of::<bpf_map_create_opts>() as u64, ..bpf_map_create_opts::default() };
     let made = MapHandle::create(MapType::LruHash, Some("may_load"), 4, 4, 1, &options);

@@ -18,6 +18,7 @@
 //! | [`flow`] | [`Flow`], what C is handed when a flow starts |
 //! | [`replay`] | [`Step`] and [`Outcome`], a life of a flow in bytes |
 //! | [`in_kernel`] | [`InKernel`], which replays a life in the kernel |
+//! | `bpf/tcp.bpf.c`, [`tcp`] | the law in Linux TCP, with the option that brings it telemetry: on, off, status, flows |
 //!
 //! ```
 //! use poseidon_laws::laws::poseidon::{Poseidon, PoseidonParams, Target};
@@ -41,6 +42,7 @@
 pub mod flow;
 pub mod in_kernel;
 pub mod replay;
+pub mod tcp;
 
 pub use flow::{Flow, Unsupported};
 pub use in_kernel::InKernel;

@@ -1,0 +1,25 @@
+//! Poseidon in Linux TCP: switched on for the processes of a cgroup, off again, and asked what it does.
+//!
+//! ```text
+//! Settings ──enable──> kernel: congestion control `poseidon`, the TCP option, the table of flows
+//!                        │  stays when the process ends: /sys/fs/bpf/poseidon/tcp
+//!  status, flows <───────┤
+//!               disable ─┘
+//! ```
+//!
+//! A program needs no change: it is started in the cgroup, and its connections get the law and offer the option. Where the other
+//! end does not speak it, the connection is plain TCP on the wire, and the law holds the queueing delay of the round trip to its
+//! target. What the programs do is written in `bpf/tcp.bpf.c`.
+
+mod cgroup;
+mod error;
+mod flows;
+mod pins;
+mod power;
+mod settings;
+
+pub use cgroup::own_path as own_cgroup;
+pub use error::TcpError;
+pub use flows::{Counters, Mode, TcpFlow, flows};
+pub use power::{Cost, TcpStatus, disable, enable, status};
+pub use settings::{Settings, SettingsError};
