@@ -36,6 +36,11 @@
 
 /* So many ACKs in a row without an echo: the other end has stopped. ACKs with three SACK blocks have no room for one. */
 #define MOST_SILENT_ACKS 64
+/*
+ * An ACK for the only packet in flight that is so late, ns, may have waited for the receiver's timer and not in a queue: Linux's and
+ * FreeBSD's run 40 ms, less one tick of 4 ms; all others run longer. Two packets in flight are acknowledged at once.
+ */
+#define SHORTEST_DELAYED_ACK 36000000
 /* So many SYNs were lost: a box on the way may dislike the option. */
 #define MOST_OFFERS 2
 
@@ -124,6 +129,16 @@ static void take_over(struct sock *sk, struct poseidon_host *host)
 	sk->sk_pacing_rate = rate;
 }
 
+/* What is held against the target now: what was chosen, if echoes come and a hop is known to measure; else the RTT. */
+static u8 choose_signal(struct poseidon_telemetry *seen, u32 silent)
+{
+	u8 chosen = settings.flow.signal;
+
+	if (chosen == POSEIDON_RTT)
+		return chosen;
+	return seen && seen->is_proven && silent < MOST_SILENT_ACKS ? chosen : POSEIDON_BROWNFIELD;
+}
+
 SEC("struct_ops")
 void BPF_PROG(poseidon_init, struct sock *sk)
 {
@@ -134,6 +149,7 @@ void BPF_PROG(poseidon_init, struct sock *sk)
 	copy_flow(&host->flow);
 	host->echoes = seen ? seen->echoes : 0;
 	host->silent = 0;
+	host->flow.signal = choose_signal(seen, 0);
 	measure_packets(host, tp->mss_cache, seen && seen->speaks);
 	/* Until the first ACK; at least 1, because the law takes its logarithm. */
 	host->flow.rtt = poseidon_low_32(poseidon_max(tp->srtt_us >> 3, 1) * 1000ULL);
@@ -159,16 +175,6 @@ static u64 guarded(u64 forward, u64 queueing, struct poseidon_telemetry *seen)
 	if (seen)
 		seen->guarded++;
 	return proven;
-}
-
-/* What is held against the target now: what was chosen, if echoes come and a hop is known to measure; else the RTT. */
-static u8 choose_signal(struct poseidon_telemetry *seen, u32 silent)
-{
-	u8 chosen = settings.flow.signal;
-
-	if (chosen == POSEIDON_RTT)
-		return chosen;
-	return seen && seen->is_proven && silent < MOST_SILENT_ACKS ? chosen : POSEIDON_BROWNFIELD;
 }
 
 /* Takes the echo that came with this ACK, if one did. */
@@ -215,9 +221,12 @@ void BPF_PROG(poseidon_cong_control, struct sock *sk, u32 acked, int flag, const
 	if (tp->mss_cache != host->mss_cache)
 		measure_packets(host, tp->mss_cache, seen && seen->speaks);
 
+	flow->base_rtt = settings.base_rtt ? settings.base_rtt : poseidon_low_32(smallest_rtt * 1000ULL);
 	/* Of a packet that was sent twice there is no RTT. */
 	ack.rtt = sample->rtt_us > 0 ? (u64)sample->rtt_us * 1000 : flow->rtt;
-	flow->base_rtt = settings.base_rtt ? settings.base_rtt : poseidon_low_32(smallest_rtt * 1000ULL);
+	/* Taken for a queue, the timer would hold a flow of one packet at its smallest window for ever. */
+	if (sample->prior_in_flight <= 1 && poseidon_minus(ack.rtt, flow->base_rtt) >= SHORTEST_DELAYED_ACK)
+		ack.rtt = poseidon_max(flow->base_rtt, 1);
 	flow->signal = choose_signal(seen, host->silent);
 	ack.max_hop_delay = guarded(ack.max_hop_delay, poseidon_minus(ack.rtt, flow->base_rtt), seen);
 	/* Less than half of the window was in use when the ACK arrived. */

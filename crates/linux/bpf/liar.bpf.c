@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
+/*
+ * A switch that lies, for tests: writes what it was told into the option of packets to or from one TCP port, and repairs the
+ * checksum. IPv4 without options; the option where Linux puts it in an established connection, behind the timestamps.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+
+#include "tcp.h"
+
+/* Which packets, and what they are told; above 16 bits: anything, by chance. */
+struct lie {
+	u32 port;
+	u32 code;
+};
+
+const volatile struct lie lie SEC(".rodata.lie") = {};
+
+#define TCP_AT (14 + 20)
+#define CHECKSUM_AT (TCP_AT + 16)
+#define OPTION_AT (TCP_AT + 32)
+#define DELAY_AT (OPTION_AT + 4)
+
+static u16 load_16(struct __sk_buff *skb, u32 at)
+{
+	__be16 word = 0;
+
+	bpf_skb_load_bytes(skb, at, &word, sizeof(word));
+	return bpf_ntohs(word);
+}
+
+SEC("tc")
+int liar(struct __sk_buff *skb)
+{
+	__be16 old, new;
+
+	/* IPv4, TCP, our option: kind and length, experiment. */
+	if (load_16(skb, 12) != 0x0800 || (load_16(skb, 14 + 8) & 0xff) != 6)
+		return 0;
+	if (load_16(skb, OPTION_AT) != (POSEIDON_OPTION_KIND << 8 | POSEIDON_OPTION_BYTES) ||
+	    load_16(skb, OPTION_AT + 2) != POSEIDON_OPTION_EXPERIMENT)
+		return 0;
+	if (load_16(skb, TCP_AT) != lie.port && load_16(skb, TCP_AT + 2) != lie.port)
+		return 0;
+	old = bpf_htons(load_16(skb, DELAY_AT));
+	new = bpf_htons((u16)(lie.code > 0xffff ? bpf_get_prandom_u32() : lie.code));
+	bpf_l4_csum_replace(skb, CHECKSUM_AT, old, new, sizeof(new));
+	bpf_skb_store_bytes(skb, DELAY_AT, &new, sizeof(new), 0);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

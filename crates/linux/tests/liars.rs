@@ -1,0 +1,154 @@
+//! A switch or a peer that lies slows the flow that it lies to, and pushes no flow past the guards: the delay guard, losses, the largest
+//! window. Needs root; `.ci/linux` runs it, or says why it does not.
+
+mod room;
+
+use core::time::Duration;
+use libbpf_rs::{ErrorExt as _, ObjectBuilder, TC_EGRESS, TcHookBuilder};
+use poseidon_linux::tcp::{self, Mode, Settings, TcpFlow};
+use poseidon_types::{BitRate, Nanos};
+use room::traffic::{Sent, Traffic};
+use room::{Place, Room};
+use rustix::net::netdevice::name_to_index;
+use std::net::UdpSocket;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::thread;
+use zerocopy::IntoBytes as _;
+
+/// The port of the flow that is lied to.
+const PORT: u16 = 5_001;
+/// Where data goes, and where its ACKs come back.
+const FORWARD: &str = "e1";
+const BACKWARD: &str = "e0";
+/// A code beyond sixteen bits: anything, by chance.
+const ANYTHING: u32 = 0x1_0000;
+/// 256 ns: as good as nothing, but it proves that a hop measures.
+const EMPTY: u32 = 1;
+const FULL: u32 = 0xffff;
+
+/// One test, because there is one kernel: what is on is on for all.
+#[test]
+#[ignore = "needs root and a kernel with BPF: .ci/linux"]
+fn lies_slow_their_own_flow_and_pass_no_guard() {
+    // 24 ms of queue: much more than the guard allows.
+    let room = Room::new(100, 300_000);
+    told_that_it_is_empty(&room);
+    told_that_the_way_back_is_full(&room);
+    told_that_it_is_full(&room);
+    told_anything(&room);
+}
+
+/// With the guard, a round trip's queueing stays below guard + k + p = 7.3 ms; without it, losses and the largest window hold it.
+fn told_that_it_is_empty(room: &Room) {
+    let on = On::with(&[("signal", "max-hop-delay"), ("delay-guard", "3 ms")]);
+    lie(room, FORWARD, EMPTY);
+    let sent = on.send(room, PORT, 1_200);
+    let flow = show("told empty", &sent);
+    assert!(flow.mode == Mode::Telemetry && flow.counters.guarded > 100, "{flow:?}");
+    assert!(queueing(flow) < Nanos::from_micros(7_300) && flow.counters.losses == 0, "{flow:?}");
+    assert!(sent.mbps() > 70, "{sent:?}");
+    drop(on);
+
+    let on = On::with(&[("signal", "max-hop-delay"), ("delay-guard", "1 s")]);
+    let sent = on.send(room, PORT, 1_200);
+    let flow = show("the same without the guard", &sent);
+    assert!(flow.counters.guarded == 0 && flow.counters.losses > 0, "{flow:?}");
+}
+
+/// In brownfield the way back explains delay away: the guard holds here too.
+fn told_that_the_way_back_is_full(room: &Room) {
+    let on = On::with(&[("signal", "brownfield"), ("delay-guard", "3 ms")]);
+    lie(room, BACKWARD, FULL);
+    let sent = on.send(room, PORT, 1_200);
+    let flow = show("told that the way back is full", &sent);
+    assert!(flow.mode == Mode::Brownfield && flow.counters.guarded > 100, "{flow:?}");
+    assert!(queueing(flow) < Nanos::from_micros(7_300), "{flow:?}");
+    lie(room, BACKWARD, 0);
+}
+
+/// The flow falls to its smallest window and goes on; who is not lied to has the link.
+fn told_that_it_is_full(room: &Room) {
+    let on = On::with(&[("signal", "max-hop-delay")]);
+    lie(room, FORWARD, FULL);
+    let (lied_to, other) = thread::scope(|scope| {
+        let other = scope.spawn(|| on.send(room, PORT + 1, 1_200));
+        (on.send(room, PORT, 1_200), other.join().expect("it sends"))
+    });
+    let flow = show("told full", &lied_to);
+    show("beside it", &other);
+    assert!(flow.mode == Mode::Telemetry && flow.counters.timeouts == 0, "{flow:?}");
+    assert!(lied_to.mbps() < 5 && lied_to.rates[0] > 5_000, "{lied_to:?}");
+    assert!(other.mbps() > 75, "{other:?}");
+}
+
+fn told_anything(room: &Room) {
+    let on = On::with(&[("signal", "max-hop-delay"), ("delay-guard", "3 ms")]);
+    lie(room, FORWARD, ANYTHING);
+    let sent = on.send(room, PORT, 1_000);
+    let flow = show("told anything", &sent);
+    assert!(queueing(flow) < Nanos::from_micros(7_300) && sent.rates[0] > 5_000, "{flow:?}");
+}
+
+fn show<'a>(says: &str, sent: &'a Sent) -> &'a TcpFlow {
+    let flow = sent.flows()[0];
+    println!("{says}: {} Mbit/s\n{}\n{flow}", sent.mbps(), TcpFlow::HEAD);
+    flow
+}
+
+/// What the last round trip waited.
+fn queueing(flow: &TcpFlow) -> Nanos {
+    flow.rtt - flow.base_rtt
+}
+
+/// Puts the liar of `bpf/liar.bpf.c` at the end of one of the router's links, in the place of an earlier one.
+fn lie(room: &Room, link: &str, code: u32) {
+    /// libelf reads structs of eight bytes out of it.
+    #[repr(C, align(8))]
+    struct Aligned<Bytes: ?Sized>(Bytes);
+    static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/liar.bpf.o")));
+
+    room.enter(Place::Router, || {
+        let mut open = ObjectBuilder::default().open_memory(&OBJECT.0).expect("it was compiled");
+        let mut map =
+            open.maps_mut().find(|map| map.name().to_string_lossy().ends_with("lie")).expect("named so");
+        let place = map.initial_value_mut().expect("it has one");
+        place.copy_from_slice([u32::from(PORT), code].as_bytes());
+        let object = open.load().context("loading the liar").expect("it passes");
+        let program = object.progs_mut().next().expect("it has one");
+        let any = UdpSocket::bind("0.0.0.0:0").expect("a socket of this namespace");
+        let index = name_to_index(&any, link).expect("the router has it").cast_signed();
+        let mut builder = TcHookBuilder::new(program.as_fd());
+        let mut hook = builder.ifindex(index).replace(true).handle(1).priority(1).hook(TC_EGRESS);
+        hook.create().expect("root may");
+        hook.attach().expect("root may");
+    });
+}
+
+/// On with some settings; off when dropped.
+struct On {
+    cgroup: PathBuf,
+}
+
+impl On {
+    fn with(settings: &[(&str, &str)]) -> Self {
+        let mut all = Settings::for_rate(BitRate::from_mbps(100));
+        for (name, value) in settings {
+            all.set(name, value).unwrap_or_else(|error| panic!("{error}"));
+        }
+        Self { cgroup: tcp::enable(&all).unwrap_or_else(|error| panic!("{error}")) }
+    }
+
+    /// One connection for so long, both ends in the cgroup.
+    fn send(&self, room: &Room, port: u16, milliseconds: u64) -> Sent {
+        let cgroup = Some(self.cgroup.as_path());
+        let time = Duration::from_millis(milliseconds);
+        room.send(Traffic { sender: cgroup, receiver: cgroup, port, connections: 1, time })
+    }
+}
+
+impl Drop for On {
+    fn drop(&mut self) {
+        tcp::disable().unwrap_or_else(|error| panic!("{error}"));
+    }
+}
