@@ -3,7 +3,7 @@
 mod room;
 
 use core::time::Duration;
-use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfoIter, ProgInfoIter};
 use poseidon_linux::tcp::{self, Mode, Settings, TcpFlow};
 use poseidon_types::{BitRate, Nanos};
 use room::Room;
@@ -22,6 +22,9 @@ fn poseidon_runs_in_tcp_and_leaves_nothing_behind() {
     let settings = Settings::for_rate(BitRate::from_mbps(u64::from(RATE_MBPS)));
     let cgroup = tcp::enable(&settings).unwrap_or_else(|error| panic!("{error}"));
     let on = On;
+    // A congestion control with its programs, and at least three maps; so that the end is not empty for want of looking.
+    let [programs, maps, links] = loaded().map(|ids| ids.len());
+    assert!(programs >= 10 && maps >= 5 && links >= 3, "{programs} programs, {maps} maps, {links} links");
     assert!(matches!(tcp::enable(&settings), Err(tcp::TcpError::AlreadyOn)));
 
     both_ends_speak(&room, &cgroup);
@@ -110,12 +113,19 @@ impl Drop for On {
     }
 }
 
-/// What the kernel holds of BPF: programs, maps, links.
+/// What the kernel holds of BPF that looks like ours: programs, maps, links.
 fn loaded() -> [Vec<u32>; 3] {
+    let programs =
+        ProgInfoIter::default().filter(|program| program.name.to_string_lossy().starts_with("poseidon_"));
+    let ours = ["poseidon", "telemetry", "totals", "about", ".rodata.setting"];
+    let maps = MapInfoIter::default().filter(|map| ours.iter().any(|name| map.name == *name));
+    let links = LinkInfoIter::default().filter(|link| {
+        matches!(link.info, LinkTypeInfo::StructOps(_) | LinkTypeInfo::Cgroup(_) | LinkTypeInfo::Iter(_))
+    });
     [
-        ProgInfoIter::default().map(|program| program.id).collect(),
-        MapInfoIter::default().map(|map| map.id).collect(),
-        LinkInfoIter::default().map(|link| link.id).collect(),
+        programs.map(|program| program.id).collect(),
+        maps.map(|map| map.id).collect(),
+        links.map(|link| link.id).collect(),
     ]
 }
 
