@@ -20,12 +20,13 @@ enum {
 	TCP_CA_NAME_MAX = 16,
 	TCP_CONG_NON_RESTRICTED = 1,
 	TCP_CONG_NEEDS_ECN = 2,
-	TCP_CA_CWR = 2,
 	TCP_CA_RECOVERY = 3,
 	TCP_CA_LOSS = 4,
 	/* A congestion control that keeps the window itself has no use for slow start. */
 	TCP_INFINITE_SSTHRESH = 0x7fffffff,
 	ICSK_ACK_NOW = 16,
+	/* Packets go out with the echo of congestion. */
+	TCP_ECN_DEMAND_CWR = 4,
 	/* TCP spaces packets with its own timer; no queueing discipline is needed. */
 	SK_PACING_NEEDED = 1,
 	TCP_FLAG_SYN = 0x02,
@@ -114,6 +115,7 @@ struct tcp_sock {
 	u32 snd_nxt;
 	u32 delivered;
 	u32 delivered_ce;
+	u8 ecn_flags;
 };
 
 struct rate_sample {
@@ -123,13 +125,14 @@ struct rate_sample {
 };
 
 enum tcp_ca_event {
-	CA_EVENT_TX_START = 0,
+	CA_EVENT_LOSS = 3,
 	CA_EVENT_ECN_NO_CE = 4,
 	CA_EVENT_ECN_IS_CE = 5,
 };
 
 struct tcp_congestion_ops {
 	u32 (*ssthresh)(struct sock *sk);
+	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
 	void (*set_state)(struct sock *sk, u8 new_state);
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
 	void (*in_ack_event)(struct sock *sk, u32 flags);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
  * A switch that lies, for tests: writes what it was told into the option of packets to or from one TCP port, and repairs the
- * checksum. IPv4 without options; the option where Linux puts it in an established connection, behind the timestamps.
+ * checksum. Another marks packets as congested. IPv4 without options; the option where Linux puts it in an established connection, behind the timestamps.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -47,6 +47,15 @@ int liar(struct __sk_buff *skb)
 	new = bpf_htons((u16)(lie.code > 0xffff ? bpf_get_prandom_u32() : lie.code));
 	bpf_l4_csum_replace(skb, CHECKSUM_AT, old, new, sizeof(new));
 	bpf_skb_store_bytes(skb, DELAY_AT, &new, sizeof(new), 0);
+	return 0;
+}
+
+/* Marks one packet in eight, by chance, if it may be marked. */
+SEC("tc")
+int marker(struct __sk_buff *skb)
+{
+	if (!(bpf_get_prandom_u32() & 7))
+		bpf_skb_ecn_set_ce(skb);
 	return 0;
 }
 

@@ -71,7 +71,7 @@ fn send(to: &str, seconds: u64) -> Result<(), Box<dyn Error>> {
 /// One line per connection: what came and how long it took, from the first byte to the last.
 #[expect(clippy::disallowed_methods, reason = "real packets take real time")]
 fn receive(port: u16) -> Result<(), Box<dyn Error>> {
-    let listener = TcpListener::bind(("0.0.0.0", port))?;
+    let listener = TcpListener::bind(("::", port))?;
     println!("listening");
     for stream in listener.incoming() {
         let mut stream = stream?;

@@ -19,6 +19,7 @@
 //! | [`replay`] | [`Step`] and [`Outcome`], a life of a flow in bytes |
 //! | [`in_kernel`] | [`InKernel`], which replays a life in the kernel |
 //! | `bpf/tcp.bpf.c`, [`tcp`] | the law in Linux TCP, with the option that brings it telemetry: on, off, status, flows |
+//! | `bpf/swift.h`, `bpf/dctcp.bpf.c`, [`peers`] | Swift and DCTCP in Linux TCP, to compare with |
 //!
 //! ```
 //! use poseidon_laws::laws::poseidon::{Poseidon, PoseidonParams, Target};
@@ -41,6 +42,7 @@
 
 pub mod flow;
 pub mod in_kernel;
+pub mod peers;
 pub mod replay;
 pub mod tcp;
 

@@ -3,6 +3,7 @@
 use super::{Place, RECEIVER, Room};
 use core::time::Duration;
 use poseidon_linux::tcp::{self, TcpFlow};
+use poseidon_types::Nanos;
 use rustix::net::sockopt::set_socket_linger;
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -30,11 +31,20 @@ pub(crate) struct Traffic<'a> {
 pub(crate) struct Sent {
     /// Bytes per second that arrived, per connection.
     pub(crate) rates: Vec<u64>,
-    /// After three quarters of the time, both ends of these connections.
+    /// After three quarters of the time, both ends of these connections; empty where Poseidon is off.
     pub(crate) table: Vec<TcpFlow>,
+    /// What round trips waited, of all that send: in the middle of nine looks, because a busy machine makes single ones late.
+    pub(crate) queueing: Nanos,
 }
 
+const LOOKS: u32 = 9;
+
 impl Sent {
+    /// Whether a link of 100 Mbit/s was in use: most of the time, for where this runs the machine may be busy with something else.
+    pub(crate) fn fills_100_mbps(&self) -> bool {
+        self.mbps() >= 60
+    }
+
     pub(crate) fn mbps(&self) -> u64 {
         self.rates.iter().sum::<u64>() * 8 / 1_000_000
     }
@@ -62,11 +72,19 @@ impl Room {
             for stream in in_cgroup(sender, || self.enter(Place::Sender, connect)) {
                 scope.spawn(move || send(stream, time));
             }
-            thread::sleep(time * 3 / 4);
-            let mut table = tcp::flows().expect("it is on");
-            table.retain(|flow| flow.local == address || flow.remote == address);
+            thread::sleep(time / 4);
+            let (mut table, mut queueing) = (Vec::new(), Vec::new());
+            for _ in 0..LOOKS {
+                thread::sleep(time / 2 / LOOKS);
+                table = tcp::flows().unwrap_or_default();
+                table.retain(|flow| flow.local == address || flow.remote == address);
+                let sending = table.iter().filter(|flow| flow.remote == address);
+                queueing.extend(sending.map(|flow| flow.rtt - flow.base_rtt));
+            }
+            queueing.sort_unstable();
+            let queueing = queueing.get(queueing.len() / 2).copied().unwrap_or(Nanos::ZERO);
             let rates = receivers.into_iter().map(|receiver| receiver.join().expect("it receives")).collect();
-            Sent { rates, table }
+            Sent { rates, table, queueing }
         })
     }
 }
