@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * A switch that lies, for tests: writes what it was told into the option of packets to or from one TCP port, and repairs the
- * checksum. Another marks packets as congested. IPv4 without options; the option where Linux puts it in an established connection, behind the timestamps.
+ * Bad company on the way, for tests. A switch that lies: writes what it was told into the option of packets to or from one TCP port,
+ * and repairs the checksum. A box that drops what it does not know. A switch that marks. IPv4 without options; the TCP option where
+ * Linux puts it in an established connection, behind the timestamps.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -47,6 +48,17 @@ int liar(struct __sk_buff *skb)
 	new = bpf_htons((u16)(lie.code > 0xffff ? bpf_get_prandom_u32() : lie.code));
 	bpf_l4_csum_replace(skb, CHECKSUM_AT, old, new, sizeof(new));
 	bpf_skb_store_bytes(skb, DELAY_AT, &new, sizeof(new), 0);
+	return 0;
+}
+
+/* A box on the way that drops what it does not know: SYNs with the option, which is the sixth there, behind twenty bytes. */
+SEC("tc")
+int dropper(struct __sk_buff *skb)
+{
+	int is_syn = load_16(skb, TCP_AT + 12) & 0x02;
+
+	if (is_syn && load_16(skb, TCP_AT + 40) == (POSEIDON_OPTION_KIND << 8 | POSEIDON_OPTION_BYTES))
+		return 2; /* TC_ACT_SHOT */
 	return 0;
 }
 

@@ -18,7 +18,7 @@
  *            runs on the RTT (brownfield with nothing reported) until a code above zero has come back, then on the signal
  *            that was chosen, and on the RTT again when echoes stop coming.
  * Trust      A peer or a switch may write any number. A delay that is too high slows the flow that carries it, down to its
- *            smallest window and by at most one cut per round trip. One that is too low is bounded by guarded(), by losses
+ *            smallest window and by at most one cut per round trip. One that is too low is bounded by guard(), by losses
  *            and by the largest window.
  * Window     TCP counts whole packets: the window is rounded down, as the simulator does, and never below one. Below one
  *            packet, one packet per gap, by TCP's own pacing timer. Segments with TSO count as the packets they become.
@@ -161,20 +161,22 @@ void BPF_PROG(poseidon_init, struct sock *sk)
 }
 
 /*
- * The delay guard: a hop delay that the ACK reported, or what the RTT proves if that is more. Of a round trip's queueing, so much
- * as the guard is left to telemetry to attribute, to several hops and both directions; what is beyond it counts as one hop's,
- * whatever the ACK says. So a flow that is told "empty" for ever settles where queueing = guard + T(rate), at most guard + k + p,
- * and a flow that is told the truth is not touched while all queues of its round trip together stay below the guard.
+ * The delay guard: what telemetry makes of the queueing of a round trip, or what the RTT proves if that is more. Of that queueing,
+ * so much as the guard is left to telemetry to attribute, to several hops and both directions; what is beyond it counts as one
+ * hop's, whatever the ACK says. So a flow that is told "empty" for ever settles where queueing = guard + T(rate), at most
+ * guard + k + p, and a flow that is told the truth is not touched while all queues of its round trip together stay below the guard.
  */
-static u64 guarded(u64 forward, u64 queueing, struct poseidon_telemetry *seen)
+static void guard(const struct poseidon_flow *flow, struct poseidon_ack *ack, struct poseidon_telemetry *seen)
 {
+	u64 queueing = poseidon_minus(ack->rtt, flow->base_rtt);
 	u64 proven = poseidon_minus(queueing, settings.delay_guard);
+	u64 delay = poseidon_signal_delay(flow, ack);
 
-	if (!proven || (forward != POSEIDON_UNKNOWN && forward >= proven))
-		return forward;
+	if (!proven || (delay != POSEIDON_UNKNOWN && delay >= poseidon_low_32(proven)))
+		return;
+	ack->max_hop_delay = proven;
 	if (seen)
 		seen->guarded++;
-	return proven;
 }
 
 /* Takes the echo that came with this ACK, if one did. */
@@ -240,16 +242,20 @@ void BPF_PROG(poseidon_cong_control, struct sock *sk, u32 acked, int flag, const
 	if (sample->prior_in_flight <= 1 && poseidon_minus(ack.rtt, flow.base_rtt) >= SHORTEST_DELAYED_ACK)
 		ack.rtt = poseidon_max(flow.base_rtt, 1);
 	flow.signal = choose_signal(seen, host->silent);
-	ack.max_hop_delay = guarded(ack.max_hop_delay, poseidon_minus(ack.rtt, flow.base_rtt), seen);
+	guard(&flow, &ack, seen);
 	/* Less than half of the window was in use when the ACK arrived. */
 	ack.app_limited = ((u64)sample->prior_in_flight << (POSEIDON_Q + 1)) < flow.window;
 	if (flow.update == POSEIDON_STEADY)
 		ack.chance = bpf_get_prandom_u32();
 
 	step(&flow, &ack);
-	if (seen)
-		seen->delay = poseidon_low_32(poseidon_signal_delay(&flow, &ack));
 	host->flow = flow;
+	if (seen) {
+		u64 delay = poseidon_signal_delay(&flow, &ack);
+
+		if (delay != POSEIDON_UNKNOWN)
+			seen->delay = (u32)delay;
+	}
 	take_over(sk, host);
 }
 

@@ -19,7 +19,7 @@
 /* Set before the programs are loaded; the same for all flows. */
 struct poseidon_settings {
 	struct poseidon_flow flow; /* a new flow with packets of POSEIDON_REFERENCE_MSS bytes */
-	u64 delay_guard;           /* ns: see guarded() */
+	u64 delay_guard;           /* ns: see guard() */
 	u32 base_rtt;              /* ns; 0: the smallest RTT that the connection has seen */
 	u8 is_default;             /* sockets of the cgroup get this congestion control without asking */
 	u8 ack_every_packet;       /* a receiver holds no ACK back */

@@ -34,13 +34,14 @@ fn lies_slow_their_own_flow_and_pass_no_guard() {
     told_that_the_way_back_is_full(&room);
     told_that_it_is_full(&room);
     told_anything(&room);
+    dropped_for_its_option(&room);
 }
 
 /// With the guard, a round trip's queueing stays below guard + k + p = 7.3 ms; without it, losses and the largest window hold it.
 fn told_that_it_is_empty(room: &Room) {
     let on = On::with(&[("signal", "max-hop-delay"), ("delay-guard", "3 ms")]);
     lie(room, FORWARD, EMPTY);
-    let sent = on.send(room, PORT, 1_200);
+    let sent = on.send(room, PORT, 1_000);
     let flow = show("told empty", &sent);
     assert!(flow.mode == Mode::Telemetry && flow.counters.guarded > 100, "{flow:?}");
     assert!(sent.queueing < Nanos::from_micros(7_300) && flow.counters.losses == 0, "{flow:?}");
@@ -48,7 +49,7 @@ fn told_that_it_is_empty(room: &Room) {
     drop(on);
 
     let on = On::with(&[("signal", "max-hop-delay"), ("delay-guard", "1 s")]);
-    let sent = on.send(room, PORT, 1_200);
+    let sent = on.send(room, PORT, 1_000);
     let flow = show("the same without the guard", &sent);
     assert!(flow.counters.guarded == 0 && flow.counters.losses > 0, "{flow:?}");
 }
@@ -57,7 +58,7 @@ fn told_that_it_is_empty(room: &Room) {
 fn told_that_the_way_back_is_full(room: &Room) {
     let on = On::with(&[("signal", "brownfield"), ("delay-guard", "3 ms")]);
     lie(room, BACKWARD, FULL);
-    let sent = on.send(room, PORT, 1_200);
+    let sent = on.send(room, PORT, 1_000);
     let flow = show("told that the way back is full", &sent);
     assert!(flow.mode == Mode::Brownfield && flow.counters.guarded > 100, "{flow:?}");
     assert!(sent.queueing < Nanos::from_micros(7_300), "{flow:?}");
@@ -69,8 +70,8 @@ fn told_that_it_is_full(room: &Room) {
     let on = On::with(&[("signal", "max-hop-delay")]);
     lie(room, FORWARD, FULL);
     let (lied_to, other) = thread::scope(|scope| {
-        let other = scope.spawn(|| on.send(room, PORT + 1, 1_200));
-        (on.send(room, PORT, 1_200), other.join().expect("it sends"))
+        let other = scope.spawn(|| on.send(room, PORT + 1, 1_000));
+        (on.send(room, PORT, 1_000), other.join().expect("it sends"))
     });
     let flow = show("told full", &lied_to);
     show("beside it", &other);
@@ -85,6 +86,15 @@ fn told_anything(room: &Room) {
     let sent = on.send(room, PORT, 1_000);
     let flow = show("told anything", &sent);
     assert!(sent.queueing < Nanos::from_micros(7_300) && sent.rates[0] > 5_000, "{flow:?}");
+}
+
+/// A connection comes about where SYNs with the option are dropped: the third goes without, after 3 s.
+fn dropped_for_its_option(room: &Room) {
+    let on = On::with(&[]);
+    port::put(room, FORWARD, "dropper", [0; 2]);
+    let sent = on.send(room, PORT, 500);
+    let flow = show("dropped for its option", &sent);
+    assert!(!flow.speaks_option && flow.mss.get() == 1_448, "{flow:?}");
 }
 
 fn show<'a>(says: &str, sent: &'a Sent) -> &'a TcpFlow {
