@@ -1,5 +1,5 @@
-//! A switch or a peer that lies slows the flow that it lies to, and pushes no flow past the guards: the delay guard, losses, the largest
-//! window. Needs root; `.ci/linux` runs it, or says why it does not.
+//! A switch or a peer that lies slows the flow that it lies to, and pushes no flow past the guards: the delay guard, losses, the
+//! largest window. Needs root; `.ci/linux` runs it, or says why it does not.
 
 #[path = "room/port.rs"]
 mod port;

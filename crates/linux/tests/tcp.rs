@@ -34,6 +34,8 @@ fn poseidon_runs_in_tcp_and_leaves_nothing_behind() {
 
     let status = tcp::status().expect("it can be asked").expect("it is on");
     println!("{status}");
+    assert_eq!(status.cgroup, cgroup);
+    assert_eq!(status.settings, settings.to_string());
     assert!(status.agreed >= 2 && status.refused >= 2 && status.unchosen == 0, "{status}");
     drop(on);
     assert_eq!(tcp::status().expect("it can be asked"), None);

@@ -128,6 +128,9 @@ struct Row {
     pacing_rate: u64,
 }
 
+// As bpf/tcp.h asserts it.
+const _: () = assert!(size_of::<Telemetry>() == 64 && size_of::<Row>() == 200);
+
 impl From<&Row> for TcpFlow {
     fn from(row: &Row) -> Self {
         let ip = |bytes: [u8; 16]| match bytes {

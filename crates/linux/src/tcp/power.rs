@@ -1,6 +1,6 @@
 //! On, off, and whether.
 
-use super::cgroup::Cgroup;
+use super::cgroup::{Cgroup, own_path};
 use super::error::TcpError;
 use super::flows::flows;
 use super::pins;
@@ -60,6 +60,8 @@ pub fn disable() -> Result<(), TcpError> {
 pub struct TcpStatus {
     /// For how long.
     pub since: Duration,
+    /// The cgroup whose sockets speak the option.
+    pub cgroup: PathBuf,
     /// How many sockets run the law.
     pub flows: usize,
     /// Connections over all the time whose ends both speak the option.
@@ -93,6 +95,9 @@ pub fn status() -> Result<Option<TcpStatus>, TcpError> {
     let totals: Totals = read_map(pins::TOTALS)?;
     let about: [u8; ABOUT_BYTES] = read_map(pins::ABOUT)?;
     let text: Vec<_> = about.into_iter().take_while(|byte| *byte != 0).collect();
+    let settings = String::from_utf8_lossy(&text).into_owned();
+    let named = settings.lines().find_map(|line| line.strip_prefix("cgroup="));
+    let cgroup = named.map_or_else(own_path, |path| Ok(PathBuf::from(path)))?;
     let option =
         Link::open(pins::at(pins::OPTION)).map_err(TcpError::refused("opening the pinned option"))?;
     let attached = option.info().map_err(TcpError::refused("asking for the option's program"))?.prog_id;
@@ -111,18 +116,19 @@ pub fn status() -> Result<Option<TcpStatus>, TcpError> {
     });
     Ok(Some(TcpStatus {
         since: uptime()?.saturating_sub(loaded.unwrap_or_default()),
+        cgroup,
         flows: flows()?.len(),
         agreed: totals.agreed,
         refused: totals.refused,
         unchosen: totals.unchosen,
-        settings: String::from_utf8_lossy(&text).into_owned(),
+        settings,
         costs: costs.collect(),
     }))
 }
 
 impl fmt::Display for TcpStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "on for {} s", self.since.as_secs())?;
+        writeln!(f, "on for {} s in the cgroup {}", self.since.as_secs(), self.cgroup.display())?;
         writeln!(f, "{} sockets run the law", self.flows)?;
         writeln!(
             f,

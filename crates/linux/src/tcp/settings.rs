@@ -179,6 +179,9 @@ pub(crate) struct InC {
     unused: [u8; 2],
 }
 
+// As bpf/tcp.h asserts it.
+const _: () = assert!(size_of::<InC>() == 80);
+
 impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
