@@ -8,7 +8,8 @@
 //!
 //! Signals    loss; marks if the host supplies them; the RTT for the Reno-friendly region
 //! Source     RFC 9438
-//! Differs    - HyStart++ (optional in the RFC) is left out.
+//! Differs    - Slow start ends with a loss or a mark, unless `hystart` is set: then as in Linux (RFC 9438 section 4.10 only
+//!              recommends such a thing).
 //!            - A flow that does not use its window does not grow it, and its curve starts anew afterwards.
 //!            - A timeout restarts at the smallest window, two packets, where RFC 5681 says one.
 //!            - RPM's text says that ECN halves the window; that is Reno. CUBIC multiplies by 0.7 (RFC 9438 section 4.6).
@@ -18,6 +19,7 @@ use crate::law::{Decision, Law, Pacing, Path};
 use crate::params::params;
 use crate::parts::float::{bounded, ns, packets, to_window};
 use crate::parts::gate::TimeGate;
+use crate::parts::hystart::HyStart;
 use crate::parts::reno::Reno;
 use poseidon_types::{Nanos, Packets, Signals};
 
@@ -30,6 +32,8 @@ params! {
         beta: f64 = 0.7,
         /// Give up bandwidth sooner when the last cut came earlier (RFC 9438 section 4.7).
         fast_convergence: bool = true,
+        /// Leave slow start when ACKs fill half a round trip or the round trip grows, as Linux does.
+        hystart: bool = false,
         /// The first window (RFC 6928).
         initial_window: Packets = Packets::whole(10),
         /// The smallest window.
@@ -65,6 +69,7 @@ pub struct Cubic {
     min_window: f64,
     max_window: f64,
     fast_convergence: bool,
+    hystart: Option<HyStart>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,7 +83,7 @@ struct Epoch {
 impl Law for Cubic {
     const NAME: &'static str = "cubic";
     const SOURCE: &'static str = "RFC 9438";
-    const STATE_LIMIT: usize = 160;
+    const STATE_LIMIT: usize = 192;
     type Params = CubicParams;
 
     fn needs(_: &CubicParams) -> Signals {
@@ -98,6 +103,7 @@ impl Law for Cubic {
             min_window: packets(params.min_window),
             max_window: packets(params.max_window),
             fast_convergence: params.fast_convergence,
+            hystart: params.hystart.then_some(HyStart::NEW),
         }
     }
 
@@ -111,6 +117,10 @@ impl Law for Cubic {
             // Idle time must not count as growth.
             self.epoch = None;
             return;
+        }
+        let window = self.reno.window;
+        if self.reno.in_slow_start() && self.hystart.as_mut().is_some_and(|rounds| rounds.is_over(ack, window)) {
+            self.reno.threshold = window;
         }
         let rest = self.reno.slow_start(f64::from(ack.packets));
         if rest > 0.0 {

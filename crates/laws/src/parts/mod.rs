@@ -7,9 +7,10 @@
 //! | [`ewma`] | moving averages, by weight or by elapsed time | hpcc, powertcp, theta-powertcp, swift, timely, dcqcn, dctcp |
 //! | [`history`] | the window one round trip ago | powertcp, theta-powertcp |
 //! | [`hop_delta`] | what each hop did between two ACKs | hpcc, powertcp |
+//! | [`hystart`] | leaving slow start before the queue overflows | cubic |
 //! | [`reno`] | slow start and congestion avoidance | dctcp, cubic, retcp |
-//! | [`variable_ai`] | variable additive increase (VAI) | hpcc, swift |
-//! | [`sampling`] | sampling frequency (SF) | hpcc, swift |
+//! | [`variable_ai`] | variable additive increase (VAI) | hpcc, swift, powertcp |
+//! | [`sampling`] | sampling frequency (SF) | hpcc, swift, powertcp |
 //! | [`probabilistic`] | probabilistic feedback | hpcc, swift |
 //! | [`plb`] | when to change the path (PLB) | hosts |
 //! | [`float`] | the border between integers and `f64` | the peers' laws |
@@ -20,6 +21,7 @@ pub mod float;
 pub mod gate;
 pub mod history;
 pub mod hop_delta;
+pub mod hystart;
 pub mod plb;
 pub mod probabilistic;
 pub mod reno;
