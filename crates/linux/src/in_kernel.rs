@@ -24,7 +24,7 @@ const MOST_STEPS: usize = 512;
 
 /// libelf reads structs of eight bytes out of it.
 #[repr(C, align(8))]
-struct Aligned<Bytes: ?Sized>(Bytes);
+pub(crate) struct Aligned<Bytes: ?Sized>(pub(crate) Bytes);
 
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/replay.bpf.o")));
 
@@ -128,7 +128,7 @@ pub(crate) fn may_load() -> Result<(), KernelError> {
     })
 }
 
-fn refused(doing: &'static str) -> impl FnOnce(libbpf_rs::Error) -> KernelError {
+pub(crate) fn refused(doing: &'static str) -> impl FnOnce(libbpf_rs::Error) -> KernelError {
     move |why| KernelError::Refused { doing, why }
 }
 

@@ -20,6 +20,8 @@
 //! | [`in_kernel`] | [`InKernel`], which replays a life in the kernel |
 //! | `bpf/tcp.bpf.c`, [`tcp`] | the law in Linux TCP, with the option that brings it telemetry: on, off, status, flows |
 //! | `bpf/swift.h`, `bpf/dctcp.bpf.c`, [`peers`] | Swift and DCTCP in Linux TCP, to compare with |
+//! | [`switch`] | a Linux router that stamps how long packets wait: `bpf/switch.bpf.c` |
+//! | [`port`], [`metrics`] | a port of a router, and its numbers for monitoring |
 //!
 //! ```
 //! use poseidon_laws::laws::poseidon::{Poseidon, PoseidonParams, Target};
@@ -42,8 +44,11 @@
 
 pub mod flow;
 pub mod in_kernel;
+pub mod metrics;
 pub mod peers;
+pub mod port;
 pub mod replay;
+pub mod switch;
 pub mod tcp;
 
 pub use flow::{Flow, Unsupported};
