@@ -21,6 +21,8 @@
 //! | `bpf/tcp.bpf.c`, [`tcp`] | the law in Linux TCP, with the option that brings it telemetry: on, off, status, flows |
 //! | `bpf/swift.h`, `bpf/dctcp.bpf.c`, [`peers`] | Swift and DCTCP in Linux TCP, to compare with |
 //! | [`switch`] | a Linux router that stamps how long packets wait: `bpf/switch.bpf.c` |
+//! | [`rpm`] | a Linux router that marks ACKs, reverse path marking: `bpf/rpm.bpf.c` |
+//! | [`codel`] | when it marks: `bpf/codel.h`, held to the policies in Rust |
 //! | [`port`], [`metrics`] | a port of a router, and its numbers for monitoring |
 //!
 //! ```
@@ -42,12 +44,14 @@
 //! # Ok::<(), poseidon_linux::Unsupported>(())
 //! ```
 
+pub mod codel;
 pub mod flow;
 pub mod in_kernel;
 pub mod metrics;
 pub mod peers;
 pub mod port;
 pub mod replay;
+pub mod rpm;
 pub mod switch;
 pub mod tcp;
 

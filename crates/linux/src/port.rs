@@ -218,8 +218,13 @@ impl Loaded {
         into: &mut [u8],
         repeat: u32,
     ) -> Result<(usize, Nanos), KernelError> {
-        let input =
-            ProgramInput { data_in: Some(packet), data_out: Some(into), repeat, ..ProgramInput::default() };
+        // A program that takes no packet must not be offered one.
+        let input = ProgramInput {
+            data_in: Some(packet).filter(|packet| !packet.is_empty()),
+            data_out: Some(into).filter(|into| !into.is_empty()),
+            repeat,
+            ..ProgramInput::default()
+        };
         let run = self.program(name)?.test_run(input).map_err(refused("running the program"))?;
         let took = u64::try_from(run.duration.as_nanos()).unwrap_or(u64::MAX);
         Ok((run.data.map_or(0, |data| data.len()), Nanos::new(took)))

@@ -96,7 +96,7 @@ impl Flow {
         frame.extend(total.to_be_bytes());
         frame.extend(word(rng).to_be_bytes());
         frame.extend(fragment.to_be_bytes());
-        frame.extend([64, protocol, 0, 0, 10, 0, 0, self.source, 10, 0, 1, self.destination]);
+        frame.extend([64, protocol, 0, 0, 10, 0, 0, self.source, 10, 0, 0, self.destination]);
         frame.extend(core::iter::repeat_n(1, options));
         let sum = internet(&frame[begins..]);
         frame[begins + 10..begins + 12].copy_from_slice(&sum.to_be_bytes());
@@ -122,8 +122,8 @@ impl Flow {
         frame.extend([0x6b, 0x80 | self.ecn << 4, 0, 7]);
         frame.extend(payload.to_be_bytes());
         frame.extend([kinds.first().copied().unwrap_or(protocol), 64]);
-        for (net, host) in [(1, self.source), (2, self.destination)] {
-            frame.extend([0xfd, net, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]);
+        for host in [self.source, self.destination] {
+            frame.extend([0xfd, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]);
         }
         frame.extend(extensions);
     }

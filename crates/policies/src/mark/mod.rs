@@ -66,7 +66,7 @@ impl AnyMark {
 }
 
 /// `interval / sqrt(count)`, rounded down: the spacing of `CoDel`'s marks.
-fn spacing(interval: Picos, count: u32) -> Picos {
+pub fn spacing(interval: Picos, count: u32) -> Picos {
     let square = u128::from(interval.get()) * u128::from(interval.get()) / u128::from(count.max(1));
     Picos::new(u64::try_from(square.isqrt()).unwrap_or_else(|_| interval.get()))
 }
