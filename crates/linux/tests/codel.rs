@@ -31,10 +31,16 @@ fn native_c_marks_what_rust_marks() {
         compile("codel-traps", &clang, &["-O1", "-fsanitize=undefined", "-fsanitize-trap=undefined"]),
     ];
     let (mut packets, mut marks) = (0, 0);
-    for life in lives() {
-        packets += life.packets.len();
-        marks += life.outcomes.iter().map(|outcome| outcome.marks).sum::<u64>();
-        programs.iter().for_each(|program| assert_equal(&life, &native(program, &life), "C"));
+    let lives: Vec<_> = lives().collect();
+    for some in lives.chunks(64) {
+        for life in some {
+            packets += life.packets.len();
+            marks += life.outcomes.iter().map(|outcome| outcome.marks).sum::<u64>();
+        }
+        for program in &programs {
+            let outcomes = native(program, some);
+            some.iter().zip(outcomes).for_each(|(life, outcomes)| assert_equal(life, &outcomes, "C"));
+        }
     }
     println!("{packets} packets, {marks} marks, {} programs, no difference", programs.len());
     assert!(packets >= PACKETS && marks > 10_000, "{packets} packets, {marks} marks");
@@ -66,7 +72,7 @@ fn spacings_stay_where_the_table_ends() {
     let packet = |number: u64| Packet { now: number * 20 * ms, waited: 2 * ms, behind: 1 << 20 };
     let packets: Vec<_> = (0..6_000).map(packet).collect();
     let life = Life { seed: 0, config: Config::new(&codel, LARGEST), packets, outcomes: Vec::new() };
-    let outcomes = native(&compile("codel-table", &cc, &["-O2"]), &life);
+    let outcomes = native(&compile("codel-table", &cc, &["-O2"]), &[life]).concat();
     let last = u32::try_from(SPACINGS - 1).expect("small");
     let spacing = |count: u32| mark::spacing(Picos::from_nanos(interval), count);
     let mut expected = mark::Memory { active: true, count: 1, ..mark::Memory::default() };
@@ -144,17 +150,27 @@ fn compile(name: &str, compiler: &str, options: &[&str]) -> PathBuf {
     program
 }
 
-fn native(program: &Path, life: &Life) -> Vec<Outcome> {
-    let start = Start { config: life.config, memory: Memory::default(), packets: life.packets.len() as u64 };
+fn native(program: &Path, lives: &[Life]) -> Vec<Vec<Outcome>> {
     let input = program.with_extension("lives");
-    fs::write(&input, [start.as_bytes(), life.packets.as_bytes()].concat()).expect("cargo's own folder");
+    let bytes = lives.iter().flat_map(|life| {
+        let packets = life.packets.len() as u64;
+        let start = Start { config: life.config, memory: Memory::default(), packets };
+        [start.as_bytes(), life.packets.as_bytes()].concat()
+    });
+    fs::write(&input, bytes.collect::<Vec<_>>()).expect("cargo's own folder can be written");
     let output = Command::new(program).stdin(File::open(&input).expect("just written")).output();
     let output = output.expect("it was just compiled");
     assert!(output.status.success(), "{}", output.status);
-    let (outcomes, rest) = <[Outcome]>::ref_from_prefix_with_elems(&output.stdout, life.packets.len())
-        .unwrap_or_else(|_| panic!("the output ends in life {}", life.seed));
+    let mut rest = &output.stdout[..];
+    let read = lives.iter().map(|life| {
+        let (outcomes, after) = <[Outcome]>::ref_from_prefix_with_elems(rest, life.packets.len())
+            .unwrap_or_else(|_| panic!("the output ends in life {}", life.seed));
+        rest = after;
+        outcomes.to_vec()
+    });
+    let read = read.collect();
     assert!(rest.is_empty());
-    outcomes.to_vec()
+    read
 }
 
 fn assert_equal(life: &Life, others: &[Outcome], who: &str) {
