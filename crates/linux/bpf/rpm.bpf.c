@@ -10,11 +10,13 @@
  * Contract   egress writes ECN's two bits and IPv4's header checksum; ingress ECE and TCP's checksum. No other byte.
  * Who        TCP segments and UDP datagrams that are ECN-capable (ECT or CE). The paper has no such rule, since all its hosts speak
  *            ECN; a host that does not would ignore ECE, and the mark would be lost to the flow that could have used it.
- *            What cannot be marked on an ACK, because it is not TCP, is marked forward.
+ *            What cannot be marked on an ACK, because it is not TCP, is marked forward. So is a flow whose other direction has not
+ *            been seen at this port for a second: its ACKs may take another way, and it must not be left without a signal
+ *            (section III-C asks to check this; the simulator does it the same way).
  * When       CoDel decides when a packet is queued, on the delay that it will have (port.h), so earlier than at the end of the
  *            queue by just that delay. `behind` is what waits before the packet, not after it.
- * Which ACK  any segment with ACK and neither SYN nor RST: section V-A, both directions may carry data. It must come back by the
- *            same port, the paper's condition (section III-C). A mark that no ACK has fetched within a second, or what is set instead, is forgotten.
+ * Which ACK  any segment with ACK and neither SYN nor RST: section V-A, both directions may carry data. A mark that no ACK has
+ *            fetched within a second is forgotten.
  * AccECN     where it is negotiated ECE is part of a counter; keep this away from such hosts.
  * Source     RPM: section III, section V-A and algorithm 1
  */
@@ -35,13 +37,13 @@ enum fate {
 	FATE_MARKED_FORWARD,
 	FATE_MARK_WAITS,
 	FATE_NOT_ECN_CAPABLE,
-	FATE_OTHER_OUT, /* neither TCP nor UDP, a fragment, or not sound */
+	FATE_OTHER_OUT,     /* neither TCP nor UDP, a fragment, or not sound */
+	FATE_NO_MEMORY_OUT, /* a hit, but the kernel could not make the packet writable */
 	/* ingress */
 	FATE_ACK_MARKED,
 	FATE_ACK_PASSED,
 	FATE_OTHER_IN,
-	/* both */
-	FATE_NO_MEMORY, /* the kernel could not make the packet writable */
+	FATE_NO_MEMORY_IN, /* as above; its mark is lost */
 	FATES,
 };
 
@@ -50,7 +52,7 @@ struct config {
 	u32 ns_per_mib;
 	u32 direction; /* enum direction */
 	u64 seed;      /* of the hash: so that nobody can choose flows that share a counter */
-	u64 patience;  /* how long a mark waits for an ACK, 2^20 ns */
+	u64 patience;  /* how long a mark waits for an ACK, and how long an ACK vouches for the next; 2^20 ns */
 	struct codel_config codel;
 };
 
@@ -69,8 +71,17 @@ struct stats {
 	u64 forgotten; /* marks */
 };
 
-/* R_C. 2^16 counters of marks that wait, in the low half; in the high half when the last came, in units of 2^20 ns. */
+/*
+ * R_C: 2^16 counters. One word each, so that it changes as a whole:
+ *
+ *   63     40 39     16 15      0      times are 2^20 ns and come round every 4.9 hours; zero for never
+ *   +--------+---------+---------+
+ *   | marked | seen    | waiting |      when the last mark came, when the other direction was last seen, marks that wait
+ *   +--------+---------+---------+
+ */
 #define COUNTERS 65536
+#define MOST_WAITING 0xffff
+#define TIME_MASK 0xffffff
 /* At a counter that other CPUs keep changing a program gives up: the mark goes forward, or waits for the next ACK. */
 #define TRIES 4
 
@@ -148,34 +159,73 @@ static inline u64 *counter_of(struct __sk_buff *skb, const struct config *config
 	return bpf_map_lookup_elem(&counters, &key);
 }
 
-/* Line 4. Whether the mark waits now. */
-static inline int leave_mark(u64 *counter, u32 now)
+static inline u32 marked_at(u64 word)
 {
-	u64 old = *counter, seen;
+	return (u32)(word >> 40);
+}
+
+static inline u32 seen_at(u64 word)
+{
+	return (u32)(word >> 16) & TIME_MASK;
+}
+
+static inline u32 waiting(u64 word)
+{
+	return word & MOST_WAITING;
+}
+
+static inline u64 word_of(u32 marked, u32 seen, u32 waiting)
+{
+	return (u64)marked << 40 | (u64)seen << 16 | waiting;
+}
+
+/* Now, in the units of a counter. */
+static inline u32 counter_time(u64 ns)
+{
+	u32 now = (u32)(ns >> 20) & TIME_MASK;
+
+	return now ? now : 1;
+}
+
+static inline int is_longer_ago(u32 now, u32 then, u64 patience)
+{
+	return ((now - then) & TIME_MASK) > patience;
+}
+
+/* Line 4. Whether the mark waits now; not where no ACK may come for it, or too many wait. */
+static inline int leave_mark(u64 *counter, u32 now, u64 patience)
+{
+	u64 old = *counter, found;
 
 	for (int tried = 0; tried < TRIES; tried++) {
-		seen = __sync_val_compare_and_swap(counter, old, (u64)now << 32 | ((u32)old + 1U));
-		if (seen == old)
+		u32 seen = seen_at(old);
+
+		if (!seen || is_longer_ago(now, seen, patience) || waiting(old) == MOST_WAITING)
+			return 0;
+		found = __sync_val_compare_and_swap(counter, old, word_of(now, seen, waiting(old) + 1));
+		if (found == old)
 			return 1;
-		old = seen;
+		old = found;
 	}
 	return 0;
 }
 
-/* Lines 7 and 9. Whether there was a mark; those that waited too long are gone. */
-static inline int take_mark(u64 *counter, u32 now, u64 patience, u64 *forgotten)
+/* Lines 7 and 9, and the other direction has been seen. Whether there was a mark to take; those that waited too long are gone. */
+static inline int take_mark(u64 *counter, u32 now, u64 patience, int takes, u64 *forgotten)
 {
-	u64 old = *counter, seen;
+	u64 old = *counter, found;
 
-	for (int tried = 0; tried < TRIES && (u32)old; tried++) {
-		int is_late = now - (u32)(old >> 32) > patience;
+	for (int tried = 0; tried < TRIES; tried++) {
+		u32 late = is_longer_ago(now, marked_at(old), patience) ? waiting(old) : 0;
+		u32 left = waiting(old) - late;
+		int took = takes && left;
 
-		seen = __sync_val_compare_and_swap(counter, old, is_late ? 0 : old - 1);
-		if (seen == old) {
-			*forgotten += is_late ? (u32)old : 0;
-			return !is_late;
+		found = __sync_val_compare_and_swap(counter, old, word_of(marked_at(old), now, left - (u32)took));
+		if (found == old) {
+			*forgotten += late;
+			return took;
 		}
-		old = seen;
+		old = found;
 	}
 	return 0;
 }
@@ -186,13 +236,13 @@ static inline enum fate mark_forward(struct __sk_buff *skb, const struct packet 
 	u16 old, new, ce = packet->version == 4 ? 0x0003 : 0x0030;
 
 	if (!packet_load(skb, packet->network, &old))
-		return FATE_NO_MEMORY;
+		return FATE_NO_MEMORY_OUT;
 	new = old | bpf_htons(ce);
 	/* First what lies further back: once this is writable the rest is too, so that both change or neither. */
 	if (new != old && packet->version == 4 && bpf_l3_csum_replace(skb, packet->network + 10, old, new, sizeof(new)))
-		return FATE_NO_MEMORY;
+		return FATE_NO_MEMORY_OUT;
 	if (new != old && bpf_skb_store_bytes(skb, packet->network, &new, sizeof(new), 0))
-		return FATE_NO_MEMORY;
+		return FATE_NO_MEMORY_OUT;
 	return FATE_MARKED_FORWARD;
 }
 
@@ -221,7 +271,7 @@ static inline enum fate out(struct __sk_buff *skb, const struct config *config, 
 	if (config->direction == FORWARD || packet.protocol != IP_TCP)
 		return mark_forward(skb, &packet);
 	counter = counter_of(skb, config, &packet, 0);
-	if (counter && leave_mark(counter, (u32)(now >> 20)))
+	if (counter && leave_mark(counter, counter_time(now), config->patience))
 		return FATE_MARK_WAITS;
 	return mark_forward(skb, &packet);
 }
@@ -231,21 +281,23 @@ static inline enum fate in(struct __sk_buff *skb, const struct config *config, u
 	struct packet packet = {};
 	u64 *counter;
 	u16 flags, old, new;
+	int is_ack;
 
 	if (config->direction == FORWARD || packet_find(skb, &packet) != PACKET_FOUND || packet.protocol != IP_TCP)
 		return FATE_OTHER_IN;
-	if (!packet_tcp_header(skb, &packet, &flags) || (flags & (TCP_ACK | TCP_SYN | TCP_RST)) != TCP_ACK)
+	if (!packet_tcp_header(skb, &packet, &flags))
 		return FATE_OTHER_IN;
+	is_ack = (flags & (TCP_ACK | TCP_SYN | TCP_RST)) == TCP_ACK;
 	counter = counter_of(skb, config, &packet, 1);
-	if (!counter || !take_mark(counter, (u32)(bpf_ktime_get_ns() >> 20), config->patience, forgotten))
-		return FATE_ACK_PASSED;
+	if (!counter || !take_mark(counter, counter_time(bpf_ktime_get_ns()), config->patience, is_ack, forgotten))
+		return is_ack ? FATE_ACK_PASSED : FATE_OTHER_IN;
 	/* Line 8. */
 	old = bpf_htons(flags);
 	new = bpf_htons(flags | TCP_ECE);
 	if (new != old && bpf_l4_csum_replace(skb, packet.transport + TCP_CHECKSUM_AT, old, new, sizeof(new)))
-		return FATE_NO_MEMORY;
+		return FATE_NO_MEMORY_IN;
 	if (new != old && bpf_skb_store_bytes(skb, packet.transport + TCP_WORD_AT, &new, sizeof(new), 0))
-		return FATE_NO_MEMORY;
+		return FATE_NO_MEMORY_IN;
 	return FATE_ACK_MARKED;
 }
 

@@ -40,8 +40,9 @@ const KIND: Kind = Kind {
     maps: &["config", "stats"],
 };
 
-/// How long a mark waits for an ACK: as long as in the simulator. Longer than any round trip, so a mark that still waits belongs to a
-/// flow that is over or whose ACKs take another way; the next flow with its counter must not have it.
+/// How long a mark waits for an ACK, and how long after an ACK another is expected: as long as in the simulator. Longer than any
+/// round trip, so a mark that still waits belongs to a flow that is over, and the next flow with its counter must not have it; and a
+/// flow that had no ACK for so long is marked forward.
 pub const PATIENCE: Nanos = Nanos::from_millis(1_000);
 
 /// Which way a mark goes.
@@ -79,8 +80,11 @@ pub struct Rpm {
 pub struct Status {
     /// Its device.
     pub device: String,
-    /// At which its queue is sent.
+    /// At which its queue is sent, as it was attached or set.
     pub rate: BitRate,
+    /// What the queue itself says now, if it does. Another rate than the first: somebody has changed the queue since, and delays are
+    /// wrong.
+    pub queue_rate: Option<BitRate>,
     /// When it marks.
     pub codel: Codel,
     /// Which way.
@@ -95,7 +99,7 @@ pub struct Status {
 pub struct Counts {
     /// Going out: ECN-capable, and not to be marked.
     pub spared: u64,
-    /// Going out: marked themselves.
+    /// Going out: marked themselves, as they should be or because no ACK of theirs comes by.
     pub marked_forward: u64,
     /// Going out: to be marked, and a mark was left for an ACK.
     pub mark_waits: u64,
@@ -103,14 +107,16 @@ pub struct Counts {
     pub not_ecn_capable: u64,
     /// Going out: neither TCP nor UDP, a fragment, or not sound.
     pub other_out: u64,
+    /// Going out: to be marked, but the kernel could not make the packet writable.
+    pub no_memory_out: u64,
     /// Coming in: an ACK that took a mark along.
     pub ack_marked: u64,
     /// Coming in: an ACK for which no mark waited.
     pub ack_passed: u64,
     /// Coming in: no ACK.
     pub other_in: u64,
-    /// Marks that were lost because the kernel could not make the packet writable.
-    pub no_memory: u64,
+    /// Coming in: the same, and its mark is lost.
+    pub no_memory_in: u64,
     /// Marks that no ACK fetched within a second.
     pub forgotten: u64,
 }
@@ -118,26 +124,27 @@ pub struct Counts {
 impl Counts {
     /// How often `CoDel` hit.
     pub const fn decisions(&self) -> u64 {
-        self.marked_forward + self.mark_waits
+        self.marked_forward + self.mark_waits + self.no_memory_out
     }
 
     /// Marks that wait for an ACK now.
     pub const fn waiting(&self) -> u64 {
-        self.mark_waits.saturating_sub(self.ack_marked + self.no_memory + self.forgotten)
+        self.mark_waits.saturating_sub(self.ack_marked + self.no_memory_in + self.forgotten)
     }
 
     /// Packets by their fate, each with its name.
-    pub const fn by_fate(&self) -> [(&'static str, u64); 9] {
+    pub const fn by_fate(&self) -> [(&'static str, u64); 10] {
         [
             ("spared", self.spared),
             ("marked_forward", self.marked_forward),
             ("mark_waits", self.mark_waits),
             ("not_ecn_capable", self.not_ecn_capable),
             ("other_out", self.other_out),
+            ("no_memory_out", self.no_memory_out),
             ("ack_marked", self.ack_marked),
             ("ack_passed", self.ack_passed),
             ("other_in", self.other_in),
-            ("no_memory", self.no_memory),
+            ("no_memory_in", self.no_memory_in),
         ]
     }
 }
@@ -181,6 +188,7 @@ impl Rpm {
         Ok(Status {
             device: self.device.name.clone(),
             rate: BitRate::from_bps(config.bits_per_second),
+            queue_rate: Device::find(&self.device.name)?.shaped,
             codel,
             direction,
             counts: self.maps.counts()?,
@@ -365,6 +373,7 @@ mod tests {
         let status = Status {
             device: "e0".to_owned(),
             rate: BitRate::from_mbps(100),
+            queue_rate: None,
             codel: Codel::default(),
             direction: Direction::default(),
             counts,

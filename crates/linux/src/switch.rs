@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A port is attached and stays so when this process ends. Another process may ask what it counted, or switch the stamps off
-//! and on again in the middle of a run: then the port measures and writes nothing, like a switch that knows no telemetry.
+//! and on again in the middle of a run: then the port measures and writes nothing, like a switch that knows no telemetry. It needs
+//! root, Linux 6.2 (`bpf_cast_to_kern_ctx`) and iproute2.
 //!
 //! ```no_run
 //! use poseidon_linux::switch::{self, Options, Switch};
@@ -61,8 +62,11 @@ pub struct Switch {
 pub struct Status {
     /// Its device.
     pub device: String,
-    /// At which its queue is sent.
+    /// At which its queue is sent, as it was attached or set.
     pub rate: BitRate,
+    /// What the queue itself says now, if it does. Another rate than the first: somebody has changed the queue since, and delays are
+    /// wrong.
+    pub queue_rate: Option<BitRate>,
     /// Whether it writes, or only measures.
     pub stamps: bool,
     /// What became of packets.
@@ -140,6 +144,7 @@ impl Switch {
         Ok(Status {
             device: self.device.name.clone(),
             rate: BitRate::from_bps(config.bits_per_second),
+            queue_rate: Device::find(&self.device.name)?.shaped,
             stamps: config.stamps != 0,
             counts,
             delays,
@@ -319,7 +324,7 @@ mod tests {
         delays.buckets[60] = 8;
         delays.sum = Nanos::new(800_000);
         let rate = BitRate::from_mbps(100);
-        let status = Status { device: "e0".to_owned(), rate, stamps: true, counts, delays };
+        let status = Status { device: "e0".to_owned(), rate, queue_rate: None, stamps: true, counts, delays };
         assert_eq!(status.counts.packets(), 8);
         let text = open_metrics(&[status.clone(), Status { device: "e1".to_owned(), ..status }]);
         for line in [

@@ -40,25 +40,27 @@ fn what_is_stamped_follows_the_queue() {
             assert!(arrivals.len() > 700, "{} of 800 arrived", arrivals.len());
             assert!(arrivals.iter().all(|arrival| arrival.hops == 1), "{arrivals:?}");
             let longest = arrivals.iter().map(|arrival| arrival.delay).max().expect("there are some");
-            let close =
-                arrivals.iter().filter(|arrival| arrival.took.abs_diff(arrival.delay) < 1_000_000).count();
+            // What it took beyond what is stamped. Half of them wait for nothing else that is worth naming; and none comes before
+            // it has waited, but for the head of the queue, which is paid for and not counted.
+            let mut beyond: Vec<_> = arrivals.iter().map(|arrival| arrival.beyond_us()).collect();
+            beyond.sort_unstable();
+            let (least, median) = (beyond[beyond.len() / 100], beyond[beyond.len() / 2]);
             println!(
-                "checksums by sender {}, by the port {}, {address}: {} datagrams, the longest {} us, {} % within 1 ms",
+                "checksums by sender {}, by the port {}, {address}: {} datagrams, the longest {} us; they took {median} us more",
                 !sender,
                 !router,
                 arrivals.len(),
-                longest / 1_000,
-                close * 100 / arrivals.len()
+                longest / 1_000
             );
             assert!((1_500_000..3_300_000).contains(&longest), "{longest} ns");
-            assert!(close * 10 > arrivals.len() * 8, "{close} of {}", arrivals.len());
+            assert!(least > -200 && median < 1_000, "{least} us, {median} us");
         }
     }
     assert_eq!(counter("right", "Udp:", "InCsumErrors"), 0);
     assert_eq!(counter("right", "Udp:", "Udp6InCsumErrors"), 0);
     let status = port.status().unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(status.counts.udp_stamped, expected);
-    assert_eq!(status.rate, BitRate::from_mbps(100));
+    assert_eq!((status.rate, status.queue_rate), (BitRate::from_mbps(100), Some(BitRate::from_mbps(100))));
 
     port.set_stamps(false).unwrap_or_else(|error| panic!("{error}"));
     let arrivals = probe("10.9.2.2", 2, 40, 20);
