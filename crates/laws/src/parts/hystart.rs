@@ -10,7 +10,6 @@
 //!            net/ipv4/tcp_cubic.c without pacing. RFC 9406 keeps the second test alone.
 
 use crate::event::Ack;
-use poseidon_types::Nanos;
 
 /// Below this window, packets, nothing is tested.
 const LOW_WINDOW: f64 = 16.0;
@@ -67,6 +66,7 @@ impl HyStart {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use poseidon_types::Nanos;
 
     /// Rounds of `rtt` with as many ACKs as the window has packets, `spacing` apart, until slow start ends; the window then.
     fn window_at_the_end(rtt: u64, spacing: u64, grown: impl Fn(u64) -> u64) -> u64 {
