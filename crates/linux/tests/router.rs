@@ -39,20 +39,23 @@ fn what_is_stamped_follows_the_queue() {
             expected += arrivals.len() as u64;
             assert!(arrivals.len() > 700, "{} of 800 arrived", arrivals.len());
             assert!(arrivals.iter().all(|arrival| arrival.hops == 1), "{arrivals:?}");
-            let longest = arrivals.iter().map(|arrival| arrival.delay).max().expect("there are some");
+            // Not the longest: where the machine is late, two bursts meet in the queue, and that is stamped too.
+            let mut delays: Vec<_> = arrivals.iter().map(|arrival| arrival.delay).collect();
+            delays.sort_unstable();
+            let long = delays[delays.len() * 9 / 10];
             // What it took beyond what is stamped. Half of them wait for nothing else that is worth naming; and none comes before
             // it has waited, but for the head of the queue, which is paid for and not counted.
             let mut beyond: Vec<_> = arrivals.iter().map(|arrival| arrival.beyond_us()).collect();
             beyond.sort_unstable();
             let (least, median) = (beyond[beyond.len() / 100], beyond[beyond.len() / 2]);
             println!(
-                "checksums by sender {}, by the port {}, {address}: {} datagrams, the longest {} us; they took {median} us more",
+                "checksums by sender {}, by the port {}, {address}: {} datagrams, a tenth waited {} us and more; they took {median} us more",
                 !sender,
                 !router,
                 arrivals.len(),
-                longest / 1_000
+                long / 1_000
             );
-            assert!((1_500_000..3_300_000).contains(&longest), "{longest} ns");
+            assert!((1_500_000..3_300_000).contains(&long), "{long} ns");
             assert!(least > -200 && median < 1_000, "{least} us, {median} us");
         }
     }
