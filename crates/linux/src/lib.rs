@@ -47,6 +47,7 @@
 pub mod codel;
 pub mod flow;
 pub mod in_kernel;
+mod maps;
 pub mod metrics;
 pub mod peers;
 pub mod port;

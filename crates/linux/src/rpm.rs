@@ -18,12 +18,12 @@
 //! ```
 
 use crate::codel::{self, Codel};
-use crate::in_kernel::{Aligned, KernelError, refused};
+use crate::in_kernel::{Aligned, KernelError};
+use crate::maps::Maps;
 use crate::metrics::Text;
 use crate::port::{Device, Kind, Loaded, PortError, Side, ns_per_mib};
 use core::fmt;
 use core::hash::BuildHasher as _;
-use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use poseidon_types::{BitRate, Bytes, Nanos};
 use std::hash::RandomState;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -37,7 +37,7 @@ const KIND: Kind = Kind {
     name: "rpm",
     priority: 5_053,
     programs: &[(EGRESS, Side::Egress), (INGRESS, Side::Ingress)],
-    maps: &["config", "stats"],
+    maps: &Maps::<Config>::NAMES,
 };
 
 /// How long a mark waits for an ACK, and how long after an ACK another is expected: as long as in the simulator. Longer than any
@@ -72,7 +72,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Rpm {
     device: Device,
-    maps: Maps,
+    maps: Maps<Config>,
 }
 
 /// What a port has done.
@@ -155,7 +155,7 @@ impl Rpm {
         let device = Device::find(device)?;
         let rate = device.rate(options.rate)?;
         let loaded = Loaded::load(&OBJECT.0, None)?;
-        let maps = Maps::of(&loaded)?;
+        let maps = Maps::<Config>::of(&loaded)?;
         maps.write(&Config {
             bits_per_second: rate.get(),
             ns_per_mib: ns_per_mib(rate)?,
@@ -172,10 +172,8 @@ impl Rpm {
     /// A port that is attached already.
     pub fn open(device: &str) -> Result<Self, PortError> {
         let device = Device::find(device)?;
-        let maps = KIND.open(&device)?;
-        let [config, stats] =
-            maps.try_into().map_err(|_| KernelError::OtherObject { lacks: "its pinned maps" })?;
-        Ok(Self { device, maps: Maps { config, stats } })
+        let maps = Maps::pinned(KIND.open(&device)?)?;
+        Ok(Self { device, maps })
     }
 
     /// What it has done.
@@ -191,7 +189,7 @@ impl Rpm {
             queue_rate: Device::find(&self.device.name)?.shaped,
             codel,
             direction,
-            counts: self.maps.counts()?,
+            counts: counts(&self.maps)?,
         })
     }
 
@@ -205,7 +203,7 @@ impl Rpm {
 #[derive(Debug)]
 pub struct Offline {
     loaded: Loaded,
-    maps: Maps,
+    maps: Maps<Config>,
     config: Box<Config>,
 }
 
@@ -214,7 +212,7 @@ impl Offline {
     pub fn load(codel: &Codel, direction: Direction, patience: Nanos) -> Result<Self, KernelError> {
         // One MiB waits, so a delay is the factor of the rate.
         let loaded = Loaded::load(&OBJECT.0, Some(1 << 20))?;
-        let maps = Maps::of(&loaded)?;
+        let maps = Maps::<Config>::of(&loaded)?;
         let config = Box::new(Config {
             bits_per_second: 0,
             ns_per_mib: 0,
@@ -251,7 +249,7 @@ impl Offline {
 
     /// What they have counted.
     pub fn counts(&self) -> Result<Counts, KernelError> {
-        self.maps.counts()
+        counts(&self.maps)
     }
 
     /// How many instructions the verifier has walked through to pass the programs, out and in; it gives up at a million.
@@ -272,40 +270,8 @@ struct Config {
     codel: codel::Config,
 }
 
-#[derive(Debug)]
-struct Maps {
-    config: MapHandle,
-    stats: MapHandle,
-}
-
-const KEY: [u8; 4] = 0_u32.to_ne_bytes();
-
-impl Maps {
-    fn of(loaded: &Loaded) -> Result<Self, KernelError> {
-        Ok(Self { config: loaded.map("config")?, stats: loaded.map("stats")? })
-    }
-
-    fn write(&self, config: &Config) -> Result<(), KernelError> {
-        self.config.update(&KEY, config.as_bytes(), MapFlags::ANY).map_err(refused("writing the settings"))
-    }
-
-    fn config(&self) -> Result<Config, KernelError> {
-        let value = self.config.lookup(&KEY, MapFlags::ANY).map_err(refused("reading the settings"))?;
-        let config = value.and_then(|value| Config::read_from_bytes(&value).ok());
-        config.ok_or(KernelError::OtherObject { lacks: "settings of the expected size" })
-    }
-
-    fn counts(&self) -> Result<Counts, KernelError> {
-        let per_cpu =
-            self.stats.lookup_percpu(&KEY, MapFlags::ANY).map_err(refused("reading the counters"))?;
-        let mut sum = [0_u64; size_of::<Counts>() / 8];
-        for value in per_cpu.iter().flatten() {
-            let one = <[u64; size_of::<Counts>() / 8]>::read_from_bytes(value)
-                .map_err(|_| KernelError::OtherObject { lacks: "counters of the expected size" })?;
-            sum.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
-        }
-        Ok(zerocopy::transmute!(sum))
-    }
+fn counts(maps: &Maps<Config>) -> Result<Counts, KernelError> {
+    Ok(zerocopy::transmute!(maps.counters::<{ size_of::<Counts>() / 8 }>()?))
 }
 
 const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::ReversePerFlow, Direction::ReversePerPort];

@@ -20,10 +20,10 @@
 //! # Ok::<(), poseidon_linux::port::PortError>(())
 //! ```
 
-use crate::in_kernel::{Aligned, KernelError, refused};
+use crate::in_kernel::{Aligned, KernelError};
+use crate::maps::Maps;
 use crate::metrics::{Delays, Text};
 use crate::port::{Device, Kind, Loaded, PortError, Side, ns_per_mib};
-use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use poseidon_types::{BitRate, Nanos};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -32,8 +32,12 @@ static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR")
 const EGRESS: &str = "switch_egress";
 
 /// After RPM, which is at 5053: a mark does not change what is stamped, but who reads the list finds it in this order.
-const KIND: Kind =
-    Kind { name: "switch", priority: 5_054, programs: &[(EGRESS, Side::Egress)], maps: &["config", "stats"] };
+const KIND: Kind = Kind {
+    name: "switch",
+    priority: 5_054,
+    programs: &[(EGRESS, Side::Egress)],
+    maps: &Maps::<Config>::NAMES,
+};
 
 /// What a port is attached with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +58,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Switch {
     device: Device,
-    maps: Maps,
+    maps: Maps<Config>,
 }
 
 /// What a port has done.
@@ -111,8 +115,8 @@ impl Switch {
         let device = Device::find(device)?;
         let config = Config::new(device.rate(options.rate)?, options.stamps)?;
         let loaded = Loaded::load(&OBJECT.0, None)?;
-        let maps = Maps::of(&loaded)?;
-        maps.write(config)?;
+        let maps = Maps::<Config>::of(&loaded)?;
+        maps.write(&config)?;
         KIND.attach(&loaded, &device)?;
         Ok(Self { device, maps })
     }
@@ -120,27 +124,25 @@ impl Switch {
     /// A port that is attached already.
     pub fn open(device: &str) -> Result<Self, PortError> {
         let device = Device::find(device)?;
-        let maps = KIND.open(&device)?;
-        let [config, stats] =
-            maps.try_into().map_err(|_| KernelError::OtherObject { lacks: "its pinned maps" })?;
-        Ok(Self { device, maps: Maps { config, stats } })
+        let maps = Maps::pinned(KIND.open(&device)?)?;
+        Ok(Self { device, maps })
     }
 
     /// From the next packet on the port writes, or only measures.
     pub fn set_stamps(&self, stamps: bool) -> Result<(), PortError> {
         let config = Config { stamps: stamps.into(), ..self.maps.config()? };
-        Ok(self.maps.write(config)?)
+        Ok(self.maps.write(&config)?)
     }
 
     /// From the next packet on delays are those at this rate.
     pub fn set_rate(&self, rate: BitRate) -> Result<(), PortError> {
-        Ok(self.maps.write(Config::new(rate, self.maps.config()?.stamps != 0)?)?)
+        Ok(self.maps.write(&Config::new(rate, self.maps.config()?.stamps != 0)?)?)
     }
 
     /// What it has done.
     pub fn status(&self) -> Result<Status, PortError> {
         let config = self.maps.config()?;
-        let (counts, delays) = self.maps.stats()?;
+        let (counts, delays) = stats(&self.maps)?;
         Ok(Status {
             device: self.device.name.clone(),
             rate: BitRate::from_bps(config.bits_per_second),
@@ -161,7 +163,7 @@ impl Switch {
 #[derive(Debug)]
 pub struct Offline {
     loaded: Loaded,
-    maps: Maps,
+    maps: Maps<Config>,
 }
 
 impl Offline {
@@ -169,13 +171,13 @@ impl Offline {
     pub fn load() -> Result<Self, KernelError> {
         // One MiB waits, so a delay is the factor of the rate.
         let loaded = Loaded::load(&OBJECT.0, Some(1 << 20))?;
-        let maps = Maps::of(&loaded)?;
+        let maps = Maps::<Config>::of(&loaded)?;
         Ok(Self { loaded, maps })
     }
 
     /// Every packet from now on will wait this long, ns.
     pub fn set_delay(&self, delay: u32, stamps: bool) -> Result<(), KernelError> {
-        self.maps.write(Config { bits_per_second: 0, ns_per_mib: delay, stamps: stamps.into() })
+        self.maps.write(&Config { bits_per_second: 0, ns_per_mib: delay, stamps: stamps.into() })
     }
 
     /// Writes what becomes of a packet, which is at least 14 bytes long, into `into`. Gives how long it is then and the time that
@@ -186,7 +188,7 @@ impl Offline {
 
     /// What it has counted.
     pub fn stats(&self) -> Result<(Counts, Delays), KernelError> {
-        self.maps.stats()
+        stats(&self.maps)
     }
 
     /// How many instructions the verifier has walked through to pass the program; it gives up at a million.
@@ -219,41 +221,10 @@ struct Stats {
     buckets: [u64; Delays::BUCKETS],
 }
 
-#[derive(Debug)]
-struct Maps {
-    config: MapHandle,
-    stats: MapHandle,
-}
-
-const KEY: [u8; 4] = 0_u32.to_ne_bytes();
-
-impl Maps {
-    fn of(loaded: &Loaded) -> Result<Self, KernelError> {
-        Ok(Self { config: loaded.map("config")?, stats: loaded.map("stats")? })
-    }
-
-    fn write(&self, config: Config) -> Result<(), KernelError> {
-        self.config.update(&KEY, config.as_bytes(), MapFlags::ANY).map_err(refused("writing the settings"))
-    }
-
-    fn config(&self) -> Result<Config, KernelError> {
-        let value = self.config.lookup(&KEY, MapFlags::ANY).map_err(refused("reading the settings"))?;
-        let config = value.and_then(|value| Config::read_from_bytes(&value).ok());
-        config.ok_or(KernelError::OtherObject { lacks: "settings of the expected size" })
-    }
-
-    fn stats(&self) -> Result<(Counts, Delays), KernelError> {
-        let per_cpu =
-            self.stats.lookup_percpu(&KEY, MapFlags::ANY).map_err(refused("reading the counters"))?;
-        let mut sum = [0_u64; size_of::<Stats>() / 8];
-        for value in per_cpu.iter().flatten() {
-            let one = <[u64; size_of::<Stats>() / 8]>::read_from_bytes(value)
-                .map_err(|_| KernelError::OtherObject { lacks: "counters of the expected size" })?;
-            sum.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
-        }
-        let Stats { counts, delay_sum, buckets } = zerocopy::transmute!(sum);
-        Ok((counts, Delays { buckets, sum: Nanos::new(delay_sum) }))
-    }
+fn stats(maps: &Maps<Config>) -> Result<(Counts, Delays), KernelError> {
+    let sum = maps.counters::<{ size_of::<Stats>() / 8 }>()?;
+    let Stats { counts, delay_sum, buckets } = zerocopy::transmute!(sum);
+    Ok((counts, Delays { buckets, sum: Nanos::new(delay_sum) }))
 }
 
 impl Counts {
