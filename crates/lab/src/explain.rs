@@ -2,9 +2,9 @@
 
 use crate::resolve::Resolved;
 use core::fmt::Write as _;
-use poseidon_plan::switch::{Direction, Pause};
+use poseidon_plan::switch::{Direction, Pause, Silence};
 use poseidon_plan::transport::{Acks, Recovery};
-use poseidon_types::Bytes;
+use poseidon_types::{Bytes, Picos};
 
 /// The effective configuration of a run, for people.
 pub fn plan(resolved: &Resolved) -> String {
@@ -50,11 +50,16 @@ pub fn plan(resolved: &Resolved) -> String {
     say("telemetry", format!("{:?}", switch.stamp));
     say(
         "switches without it",
-        match plan.silent_switches.len() {
+        match plan.silences.iter().filter(|silence| **silence == Silence::always(silence.switch)).count() {
             0 => "none".into(),
             some => format!("{some} of {}", plan.topology.switches()),
         },
     );
+    for Silence { switch, from, until } in &plan.silences {
+        if *until < Picos::MAX {
+            say("silent for a while", format!("switch {switch}, from {from} to {until}"));
+        }
+    }
     let transport = &plan.transport;
     say("payload, header, ACK", format!("{}, {}, {}", transport.mtu, transport.header, transport.ack));
     say("on the wire", format!("data {}, ACK {}", plan.data_size(), plan.ack_size()));

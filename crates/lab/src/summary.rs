@@ -118,6 +118,7 @@ pub const METRICS: &[MetricInfo] = &[
         "rank correlation of starts and finishes: 1 where who starts first finishes first, -1 the other way",
     ),
     metric("delay_mean_us", "queues", "how long packets wait, mean over samples"),
+    metric("delay_p50_us", "queues", "its median"),
     metric("delay_p99_us", "queues", "its 99th percentile"),
     metric("waiting_mean_bytes", "queues", "bytes waiting, mean over samples"),
     metric("waiting_p50_bytes", "queues", "its median"),

@@ -1,7 +1,7 @@
 //! A plan: everything a run is given.
 
 use crate::changes::{Change, LinkEvent};
-use crate::switch::{Direction, MOST_PRIORITIES, Pause, Switch};
+use crate::switch::{Direction, MOST_PRIORITIES, Pause, Silence, Switch};
 use crate::topology::{Link, Topology};
 use crate::traffic::{After, Amount, Connection, Event, Message};
 use crate::transport::{Acks, Recovery, Transport};
@@ -21,8 +21,8 @@ pub struct Plan {
     pub topology: Topology,
     /// What every switch does.
     pub switch: Switch,
-    /// Switches that do not stamp, by number: a network where only some speak telemetry. Sorted.
-    pub silent_switches: Vec<u32>,
+    /// Switches that do not stamp, all along or for a while: a network where only some speak telemetry. By number, one each.
+    pub silences: Vec<Silence>,
     /// What every host does.
     pub transport: Transport,
     /// The laws that connections run.
@@ -126,6 +126,8 @@ pub enum PlanError {
     Switches(&'static str),
     /// This backend cannot do it.
     Unsupported(&'static str),
+    /// The machine that was to run it failed, in words.
+    Machine(String),
 }
 
 impl fmt::Display for PlanError {
@@ -161,6 +163,7 @@ impl fmt::Display for PlanError {
             Self::Law { connection, error } => write!(f, "connection {connection}: {error}"),
             Self::Switches(why) => write!(f, "switches: {why}"),
             Self::Unsupported(what) => write!(f, "this backend cannot do {what}"),
+            Self::Machine(why) => f.write_str(why),
         }
     }
 }
@@ -176,12 +179,18 @@ impl Plan {
         self.check_dependencies()?;
         self.check_changes()?;
         let switches = self.topology.switches();
-        let listed = self.silent_switches.iter().chain(self.watched.iter().map(|(switch, _)| switch));
-        if listed.clone().any(|switch| *switch >= switches) {
+        let silent = self.silences.iter().map(|silence| silence.switch);
+        let watched = self.watched.iter().map(|(switch, _)| *switch);
+        if silent.clone().chain(watched).any(|switch| switch >= switches) {
             return Err(PlanError::Switches("a silent or watched switch is not there"));
         }
-        if !self.silent_switches.is_sorted() || !self.watched.is_sorted() {
-            return Err(PlanError::Switches("silent and watched switches must be listed in order"));
+        if !silent.is_sorted_by(|a, b| a < b) || !self.watched.is_sorted() {
+            return Err(PlanError::Switches(
+                "silent and watched switches must be listed in order, silent ones once",
+            ));
+        }
+        if self.silences.iter().any(|silence| silence.until <= silence.from) {
+            return Err(PlanError::Switches("a silence ends before it begins"));
         }
         let samples = self.stop.get().checked_div(self.sample_every.get()).unwrap_or(0);
         if samples > MOST_SAMPLES {

@@ -88,6 +88,24 @@ pub enum RecordCarrier {
     HpccNs3,
 }
 
+/// A switch does not stamp for a while, as one that knows no telemetry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Silence {
+    /// The switch.
+    pub switch: u32,
+    /// What leaves from then on is not stamped.
+    pub from: Picos,
+    /// What leaves from then on is.
+    pub until: Picos,
+}
+
+impl Silence {
+    /// A switch that never stamps.
+    pub const fn always(switch: u32) -> Self {
+        Self { switch, from: Picos::ZERO, until: Picos::MAX }
+    }
+}
+
 impl Stamp {
     /// Bytes that telemetry adds to a data packet.
     pub const fn data_bytes(self) -> Bytes {

@@ -50,7 +50,7 @@ fn check(topology: Topology, traffic: Traffic) -> Result<(), PlanError> {
             marks_go: Direction::Forward,
             stamp: Stamp::Off,
         },
-        silent_switches: Vec::new(),
+        silences: Vec::new(),
         transport: Transport {
             mtu: Bytes::new(1_000),
             header: Bytes::ZERO,

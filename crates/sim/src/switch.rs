@@ -101,7 +101,8 @@ struct Switch {
     used: u64,
     timers: BinaryHeap<Earliest<(u64, u32)>>,
     crossroads: Crossroads,
-    stamps: bool,
+    /// It does not stamp from the first of these times, ps, until the second.
+    silence: (u64, u64),
 }
 
 /// What a timer of a switch is for: to write down its watched queues, a port (one more than its number), the circuit, or a change
@@ -127,8 +128,11 @@ impl Switches {
                 || network.rotor().is_some(),
             heads: Vec::new(),
         };
-        let speaks =
-            |id: u32| plan.switch.stamp != Stamp::Off && plan.silent_switches.binary_search(&id).is_err();
+        let silence = |id: u32| match plan.silences.binary_search_by_key(&id, |silence| silence.switch) {
+            _ if plan.switch.stamp == Stamp::Off => (0, u64::MAX),
+            Ok(at) => (plan.silences[at].from.get(), plan.silences[at].until.get()),
+            Err(_) => (u64::MAX, u64::MAX),
+        };
         for id in mine {
             all.local[id as usize] = count(all.switches.len());
             all.switches.push(Switch {
@@ -138,7 +142,7 @@ impl Switches {
                 used: 0,
                 timers: BinaryHeap::new(),
                 crossroads: network.crossroads(id),
-                stamps: speaks(id),
+                silence: silence(id),
             });
             for port in 0..network.ports(id) {
                 all.add_port(world, id, port);
@@ -553,7 +557,8 @@ impl Switches {
                 }
             }
         }
-        if self.switches[at].stamps {
+        let (begins, ends) = self.switches[at].silence;
+        if !(begins..ends).contains(&now) {
             let measured =
                 Measured { now, delay, sent: from.sent, queue: from.waiting, rate: state.wire.rate_code };
             world.telemetry.write(packet, &measured);

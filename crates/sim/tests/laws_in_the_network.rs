@@ -4,7 +4,7 @@ mod common;
 
 use common::{run, us};
 use poseidon_plan::records::Kept;
-use poseidon_plan::switch::{DelayCarrier, PerQueue, RecordCarrier, Stamp, Step};
+use poseidon_plan::switch::{DelayCarrier, PerQueue, RecordCarrier, Silence, Stamp, Step};
 use poseidon_plan::topology::Chain;
 use poseidon_plan::traffic::Amount;
 use poseidon_plan::{Plan, Topology};
@@ -188,11 +188,16 @@ fn lost_packets_are_sent_again_until_all_have_arrived() {
 #[test]
 fn a_switch_that_does_not_stamp_is_unknown_and_not_empty() {
     let mut plan = incast("poseidon", Stamp::MaxHopDelay(DelayCarrier::Exact), 2);
-    plan.silent_switches = vec![0];
+    plan.silences = vec![Silence::always(0)];
     plan.stop = us(1_000);
     let (_, report) = run(&plan);
     assert!(report.decisions > 0);
     assert_eq!(report.decisions_with_telemetry, 0);
+    // Of a thousand microseconds it is silent for three hundred, and so are the decisions, within a round trip.
+    plan.silences = vec![Silence { switch: 0, from: us(400), until: us(700) }];
+    let (_, report) = run(&plan);
+    let silent = 1.0 - report.decisions_with_telemetry as f64 / report.decisions as f64;
+    assert!((0.25..0.35).contains(&silent), "{silent}");
 }
 
 #[test]

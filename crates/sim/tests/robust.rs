@@ -8,7 +8,7 @@ use poseidon_plan::changes::{Change, LinkEvent};
 use poseidon_plan::records::{DropCause, Kept};
 use poseidon_plan::switch::{
     AnyMark, CodelRfc, CodelTofino, DelayCarrier, Direction, Pause, PerQueue, RecordCarrier, Red, Shared,
-    Stamp, Step, Switch,
+    Silence, Stamp, Step, Switch,
 };
 use poseidon_plan::topology::{Chain, Edge, Edges, End, Rotor, Tiers};
 use poseidon_plan::traffic::{After, Amount, Connection, Event, Message};
@@ -167,7 +167,15 @@ fn random_plan(rng: &mut SplitMix64) -> Plan {
         stop: Picos::new(rng.below(300_000_000)),
         topology,
         switch: random_switch(rng, priorities, stamp, is_rotor && !wrong),
-        silent_switches: if rng.below(4) == 0 { vec![0] } else { Vec::new() },
+        silences: match rng.below(8) {
+            0 => vec![Silence::always(0)],
+            1 => vec![Silence {
+                switch: 0,
+                from: Picos::new(rng.below(100_000_000)),
+                until: Picos::new(100_000_000),
+            }],
+            _ => Vec::new(),
+        },
         transport: random_transport(rng, priorities, wrong),
         laws: vec![law(rng), law(rng)],
         watched_connections: (0..number(rng, 3)).filter(|c| (*c as usize) < connections.len()).collect(),

@@ -31,7 +31,7 @@ pub fn plan(topology: Topology, law: &str, ends: &[(u32, u32)]) -> Plan {
             marks_go: Direction::Forward,
             stamp: Stamp::MaxHopDelay(DelayCarrier::Exact),
         },
-        silent_switches: Vec::new(),
+        silences: Vec::new(),
         transport: Transport {
             mtu: Bytes::new(4_096),
             header: Bytes::ZERO,

@@ -87,8 +87,10 @@ impl Reducer<'_> {
         };
         let delays = sorted(|sample| sample.delay as f64 / 1e3);
         put("delay_mean_us", mean(&delays).unwrap_or(f64::NAN));
-        if can_carry(0.99, delays.len()) {
-            put("delay_p99_us", percentile(&delays, 0.99).unwrap_or(f64::NAN));
+        for (share, name) in [(0.5, "delay_p50_us"), (0.99, "delay_p99_us")] {
+            if can_carry(share, delays.len()) {
+                put(name, percentile(&delays, share).unwrap_or(f64::NAN));
+            }
         }
         let waiting = sorted(|sample| sample.waiting as f64);
         put("waiting_mean_bytes", mean(&waiting).unwrap_or(f64::NAN));

@@ -8,7 +8,7 @@ mod traffic;
 use crate::scenario::{self, Scenario, TrafficKind};
 use core::ops::Range;
 use laws::{Laws, check_marks};
-use network::{silent, switch, topology, transport};
+use network::{silences, switch, topology, transport};
 use poseidon_laws::BuildError;
 use poseidon_plan::patterns::{Class, Group, Racks, Traffic};
 use poseidon_plan::{Backend, Plan, PlanError};
@@ -165,7 +165,7 @@ pub fn resolve(scenario: &Scenario, seed: u64, backend: &dyn Backend) -> Result<
         seed,
         stop,
         switch: switch(scenario, &laws.params)?,
-        silent_switches: silent(scenario, &topology, &racks)?,
+        silences: silences(scenario, &topology, &racks)?,
         topology,
         transport: transport(scenario),
         laws: laws.params,

@@ -2,18 +2,18 @@
 
 use super::laws::set_all;
 use crate::scenario::{
-    self, EchoSpec, LinkSpec, MarksGo, PlbSpec, PolicySpec, Scenario, StampSpec, TopologySpec,
+    self, EchoSpec, LinkSpec, MarksGo, PlbSpec, PolicySpec, Scenario, SilenceSpec, StampSpec, TopologySpec,
 };
 use poseidon_laws::AnyParams;
 use poseidon_laws::parts::plb::PlbParams;
 use poseidon_plan::patterns::Racks;
 use poseidon_plan::switch::{
-    AnyBuffer, AnyMark, BUFFERS, DelayCarrier, Direction, MARKS, Pause, RecordCarrier, Stamp, Switch,
+    AnyBuffer, AnyMark, BUFFERS, DelayCarrier, Direction, MARKS, Pause, RecordCarrier, Silence, Stamp, Switch,
 };
 use poseidon_plan::topology::{Chain, Edges, Tiers};
 use poseidon_plan::transport::{Acks, Echo, Eligibility, Recovery, Spread, Transport};
 use poseidon_plan::{Link, Topology};
-use poseidon_types::Signals;
+use poseidon_types::{Picos, Signals};
 
 /// A policy of a kind, with its parameters.
 macro_rules! policy {
@@ -108,12 +108,29 @@ fn stamp(spec: StampSpec, laws: &[AnyParams]) -> Result<Stamp, String> {
     }
 }
 
-/// The switches that do not stamp.
-pub(super) fn silent(scenario: &Scenario, topology: &Topology, racks: &Racks) -> Result<Vec<u32>, String> {
-    let Some(stamping) = &scenario.switch.stamping else { return Ok(Vec::new()) };
+/// The switches that do not stamp: never, or not for a while.
+pub(super) fn silences(
+    scenario: &Scenario,
+    topology: &Topology,
+    racks: &Racks,
+) -> Result<Vec<Silence>, String> {
     // Switches of racks have the numbers of their racks.
-    let speaks = scenario::racks(stamping, racks).map_err(|why| format!("switch.stamping: {why}"))?;
-    Ok((0..topology.switches()).filter(|switch| !speaks.contains(switch)).collect())
+    let mut silences = Vec::new();
+    if let Some(stamping) = &scenario.switch.stamping {
+        let speaks = scenario::racks(stamping, racks).map_err(|why| format!("switch.stamping: {why}"))?;
+        silences.extend((0..topology.switches()).filter(|at| !speaks.contains(at)).map(Silence::always));
+    }
+    if let Some(SilenceSpec { switches, from, until }) = &scenario.switch.silence {
+        let some = scenario::racks(switches, racks).map_err(|why| format!("switch.silence: {why}"))?;
+        let until = until.map_or(Picos::MAX, |until| until.0);
+        silences.extend(some.into_iter().map(|switch| Silence { switch, from: from.0, until }));
+        silences.sort_by_key(|silence| silence.switch);
+        // One that never stamps has nothing to fall silent with.
+        if silences.windows(2).any(|pair| pair[0].switch == pair[1].switch) {
+            return Err("switch.silence: one of its switches is not among those of switch.stamping".into());
+        }
+    }
+    Ok(silences)
 }
 
 pub(super) fn transport(scenario: &Scenario) -> Transport {

@@ -19,8 +19,8 @@ pub use text::{HostTime, OneOrMore, Part, Rate, Scalar, Scalars, Size, Text, Tim
 
 pub use claim::{As, ClaimSpec, FigureKind, FigureSpec};
 pub use network::{
-    EchoSpec, LinkSpec, MarksGo, PfcSpec, PlbSpec, PolicySpec, StampSpec, SwitchSpec, TopologySpec,
-    TransportSpec,
+    EchoSpec, LinkSpec, MarksGo, PfcSpec, PlbSpec, PolicySpec, SilenceSpec, StampSpec, SwitchSpec,
+    TopologySpec, TransportSpec,
 };
 pub use traffic::{DestinationSpec, PhaseSpec, TrafficKind, TrafficSpec};
 

@@ -120,6 +120,8 @@ pub struct SwitchSpec {
     pub stamp: StampSpec,
     /// The switches that do, where not all: `"rack[0-3]"` for those of racks.
     pub stamping: Option<OneOrMore>,
+    /// Some stop for a while: `{ switches = "rack1", from = "10 s", until = "20 s" }`.
+    pub silence: Option<SilenceSpec>,
 }
 
 impl Default for SwitchSpec {
@@ -134,8 +136,21 @@ impl Default for SwitchSpec {
             pfc: None,
             stamp: StampSpec::Auto,
             stamping: None,
+            silence: None,
         }
     }
+}
+
+/// Switches that do not stamp for a while.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SilenceSpec {
+    /// Which: `"rack1"`.
+    pub switches: OneOrMore,
+    /// From when on.
+    pub from: Time,
+    /// Until when; the end of the run where it is not given.
+    pub until: Option<Time>,
 }
 
 /// A policy of a switch and its parameters.

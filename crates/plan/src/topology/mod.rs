@@ -189,6 +189,44 @@ impl Topology {
         }
     }
 
+    /// The same network link by link, hosts and switches under the same numbers; `None` for a rotor, whose links change. For small
+    /// ones: a shape needs no list.
+    pub fn to_edges(&self) -> Option<Edges> {
+        let edge = |a, b, link| Edge { a, b, link };
+        let mut edges = Vec::new();
+        match self {
+            Self::Edges(e) => return Some(e.clone()),
+            Self::Rotor(_) => return None,
+            Self::Chain(c) => {
+                for host in 0..self.hosts() {
+                    edges.push(edge(End::Host(host), End::Switch(host / c.hosts), c.host_link));
+                }
+                for right in 1..c.switches {
+                    edges.push(edge(End::Switch(right - 1), End::Switch(right), c.middle_link));
+                }
+            }
+            Self::Tiers(t) => {
+                for host in 0..self.hosts() {
+                    edges.push(edge(End::Host(host), End::Switch(host / t.hosts), t.host_link));
+                }
+                let racks = t.pods * t.racks;
+                for pod in 0..t.pods {
+                    for at in 0..t.aggregation {
+                        let aggregation = racks + pod * t.aggregation + at;
+                        for rack in pod * t.racks..(pod + 1) * t.racks {
+                            edges.push(edge(End::Switch(rack), End::Switch(aggregation), t.rack_link));
+                        }
+                        for core in at * t.cores..(at + 1) * t.cores {
+                            let core = racks + t.pods * t.aggregation + core;
+                            edges.push(edge(End::Switch(aggregation), End::Switch(core), t.core_link));
+                        }
+                    }
+                }
+            }
+        }
+        Edges::new(edges).ok()
+    }
+
     /// Refuses networks that are not connected or too large to number.
     pub fn check(&self) -> Result<(), &'static str> {
         match self {
@@ -264,5 +302,25 @@ mod tests {
         assert_eq!((tree.hops(0, 1), tree.hops(0, 2), tree.hops(0, 15)), (2, 4, 6));
         let dumbbell = Topology::dumbbell(3, LINK, LINK);
         assert_eq!((dumbbell.hops(0, 2), dumbbell.hops(0, 3)), (2, 3));
+    }
+
+    #[test]
+    fn a_shape_and_its_list_are_one_network() {
+        let other = Link { rate: BitRate::from_gbps(400), ..LINK };
+        let chain = Chain { switches: 3, hosts: 2, host_link: LINK, middle_link: other };
+        for shape in [
+            Topology::star(5, LINK),
+            Topology::fat_tree(4, LINK),
+            Topology::Chain(chain),
+            Topology::poseidon_clos(3),
+        ] {
+            let list = Topology::Edges(shape.to_edges().expect("not a rotor"));
+            assert_eq!((list.hosts(), list.switches()), (shape.hosts(), shape.switches()));
+            for from in 0..shape.hosts() {
+                for to in (0..shape.hosts()).filter(|to| *to != from) {
+                    assert_eq!(list.links_between(from, to), shape.links_between(from, to), "{from} {to}");
+                }
+            }
+        }
     }
 }

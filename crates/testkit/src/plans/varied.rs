@@ -3,7 +3,7 @@
 use super::{LINK, plan};
 use poseidon_laws::parts::plb::PlbParams;
 use poseidon_plan::changes::{Change, LinkEvent};
-use poseidon_plan::switch::{DelayCarrier, Direction, Pause, PerQueue, RecordCarrier, Stamp, Step};
+use poseidon_plan::switch::{DelayCarrier, Direction, Pause, PerQueue, RecordCarrier, Silence, Stamp, Step};
 use poseidon_plan::topology::{Chain, Edges, Rotor};
 use poseidon_plan::traffic::{After, Amount, Connection, Event, Message};
 use poseidon_plan::transport::{Acks, Echo, Recovery, Spread};
@@ -90,7 +90,7 @@ fn records(law: &str, carrier: RecordCarrier) -> Plan {
     let mut plan = incast(law, 300_000);
     plan.switch.stamp = Stamp::HopRecords(carrier);
     // Not every switch speaks.
-    plan.silent_switches = vec![16];
+    plan.silences = vec![Silence::always(16)];
     plan.sample_every = us(10);
     plan.watched = vec![(0, 0)];
     plan.watched_connections = vec![0, 5];
