@@ -23,6 +23,7 @@
 //! | [`switch`] | a Linux router that stamps how long packets wait: `bpf/switch.bpf.c` |
 //! | [`rpm`] | a Linux router that marks ACKs, reverse path marking: `bpf/rpm.bpf.c` |
 //! | [`codel`] | when it marks: `bpf/codel.h`, held to the policies in Rust |
+//! | [`sojourn`] | how long packets really waited, from the kernel's tracepoints: `bpf/sojourn.bpf.c` |
 //! | [`port`], [`metrics`] | a port of a router, and its numbers for monitoring |
 //!
 //! ```
@@ -53,6 +54,7 @@ pub mod peers;
 pub mod port;
 pub mod replay;
 pub mod rpm;
+pub mod sojourn;
 pub mod switch;
 pub mod tcp;
 

@@ -12,7 +12,7 @@
 use crate::in_kernel::{KernelError, may_load, refused};
 use core::fmt;
 use libbpf_rs::query::ProgInfoIter;
-use libbpf_rs::{MapCore as _, MapHandle, Object, ObjectBuilder, Program, ProgramInput, ProgramMut};
+use libbpf_rs::{Link, MapCore as _, MapHandle, Object, ObjectBuilder, Program, ProgramInput, ProgramMut};
 use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHookBuilder};
 use poseidon_types::{BitRate, Bytes, Nanos};
 use serde_json::Value;
@@ -205,6 +205,11 @@ impl Loaded {
         MapHandle::try_from(&map).map_err(refused("keeping a map"))
     }
 
+    /// Attaches a program to the tracepoint that it names; it is there as long as the link.
+    pub(crate) fn trace(&self, name: &'static str) -> Result<Link, KernelError> {
+        self.program(name)?.attach().map_err(refused("attaching to a tracepoint"))
+    }
+
     fn program(&self, name: &'static str) -> Result<ProgramMut<'_>, KernelError> {
         let found = self.object.progs_mut().find(|program| program.name() == name);
         found.ok_or(KernelError::OtherObject { lacks: name })
@@ -329,11 +334,7 @@ impl Kind {
     }
 
     fn folder(&self, device: &Device) -> Result<PathBuf, PortError> {
-        let namespace = Path::new("/proc/thread-self/ns/net");
-        let link = fs::read_link(namespace).map_err(file(namespace))?;
-        // "net:[4026531840]"
-        let inode: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
-        let name = format!("{inode}-{}", device.index);
+        let name = format!("{}-{}", namespace()?, device.index);
         Ok([BPF_FILES, "poseidon", self.name, &name].iter().collect())
     }
 }
@@ -345,6 +346,18 @@ impl Side {
             Self::Egress => "egress",
         }
     }
+}
+
+/// The network namespace of the calling thread, by the number of its inode.
+pub(crate) fn namespace() -> Result<u32, PortError> {
+    let path = Path::new("/proc/thread-self/ns/net");
+    let link = fs::read_link(path).map_err(file(path))?;
+    // "net:[4026531840]"
+    let inode: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
+    inode.parse().map_err(|_| PortError::File {
+        path: path.to_owned(),
+        why: io::Error::new(io::ErrorKind::InvalidData, "not the name of a namespace"),
+    })
 }
 
 fn filters(device: &str, side: Side) -> Result<Vec<Value>, PortError> {
