@@ -20,7 +20,8 @@ Examples:
   poseidon explain fig14b                    the effective configuration, nothing left to defaults
   poseidon laws swift                        a law, its source and its parameters
 
-Exit codes: 0 done, 1 a run failed, 2 usage, 3 a scenario is invalid, 4 a gating claim failed, 130 interrupted";
+Exit codes: 0 done, 1 a run failed, 2 usage, 3 a scenario is invalid, 4 a gating claim failed,
+5 not built in, 130 interrupted";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -33,6 +34,9 @@ pub(crate) enum Command {
         /// Keep the rows of every run.
         #[arg(long, value_enum, default_value = "parquet")]
         records: Records,
+        /// What runs it: the simulator, or real packets through network namespaces of this machine (as root).
+        #[arg(long, value_enum, default_value = "sim")]
+        on: On,
     },
     /// Run every scenario of a paper and judge its claims.
     Repro {
@@ -101,6 +105,11 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// The testbed of real packets.
+    Testbed {
+        #[command(subcommand)]
+        what: TestbedCommand,
+    },
     /// Print the JSON Schema of scenarios, for editors.
     Schema,
     /// Print completions for a shell.
@@ -110,6 +119,12 @@ pub(crate) enum Command {
     },
     /// Print the manual page.
     Man,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(crate) enum TestbedCommand {
+    /// Remove what runs that were killed have left: empty cgroups, nothing else can stay.
+    Clean,
 }
 
 /// How studies are run.
@@ -133,6 +148,15 @@ pub(crate) struct How {
     /// No progress.
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// What runs scenarios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum On {
+    /// The simulator.
+    Sim,
+    /// This machine's Linux.
+    Linux,
 }
 
 /// Whether rows are kept.

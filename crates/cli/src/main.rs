@@ -9,12 +9,13 @@ macro_rules! say {
 }
 
 mod args;
+mod backend;
 mod catalog;
 mod print;
 mod studies;
 mod watch;
 
-use args::{Cli, Command};
+use args::{Cli, Command, On, TestbedCommand};
 use clap::{CommandFactory, Parser};
 use poseidon_lab::scenario::{Scenario, ScenarioError};
 use std::process::ExitCode;
@@ -30,6 +31,9 @@ pub(crate) enum Failure {
     Scenario(ScenarioError),
     /// A gating claim failed.
     Gate(usize),
+    /// This binary was built without it.
+    #[cfg_attr(feature = "linux", expect(dead_code, reason = "everything is built in"))]
+    NotBuiltIn(&'static str),
     /// Ctrl-C.
     Interrupted,
 }
@@ -41,6 +45,7 @@ impl Failure {
             Self::Usage(_) => 2,
             Self::Scenario(_) => 3,
             Self::Gate(_) => 4,
+            Self::NotBuiltIn(_) => 5,
             Self::Interrupted => 130,
         }
     }
@@ -53,6 +58,10 @@ fn main() -> ExitCode {
         Err(failure) => {
             match &failure {
                 Failure::Run(why) | Failure::Usage(why) => eprintln!("poseidon: {why}"),
+                Failure::NotBuiltIn(what) => eprintln!(
+                    "poseidon: {what} is not in this binary; it needs clang-19, libelf-dev and zlib1g-dev (.ci/install), \
+                     and then `cargo install --path crates/cli --features linux`"
+                ),
                 Failure::Scenario(error) => eprintln!("poseidon: {error}"),
                 Failure::Gate(1) => eprintln!("poseidon: a gating claim fails"),
                 Failure::Gate(claims) => eprintln!("poseidon: {claims} gating claims fail"),
@@ -69,9 +78,10 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Run { scenario, how, records } => {
+        Command::Run { scenario, how, records, on } => {
             let study = catalog::study(&scenario, how.quick)?;
-            studies::run(&[study], &how, records.format(), (0, 1), false)
+            backend::enter(on)?;
+            studies::run(&[study], &how, records.format(), (0, 1), false, on)
         }
         Command::Repro { papers, all, only, list, shard, how, records } => {
             let studies = catalog::of_papers(&papers, all, &only, how.quick)?;
@@ -79,7 +89,7 @@ fn run(command: Command) -> Result<(), Failure> {
                 print::plans(&studies, how.seeds, how.json);
                 return Ok(());
             }
-            studies::run(&studies, &how, records.format(), shard, true)
+            studies::run(&studies, &how, records.format(), shard, true, On::Sim)
         }
         Command::Report { folder, json, publish, from } => {
             studies::report(&folder, json, publish.as_deref().map(|to| (to, from.as_str())))
@@ -89,6 +99,7 @@ fn run(command: Command) -> Result<(), Failure> {
         }
         Command::Laws { name, json } => print::laws(name.as_deref(), json),
         Command::Scenarios { name, json } => print::scenarios(name.as_deref(), json),
+        Command::Testbed { what: TestbedCommand::Clean } => backend::clean(),
         Command::Schema => {
             let schema = schemars::schema_for!(Scenario);
             say!(

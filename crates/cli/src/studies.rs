@@ -1,6 +1,7 @@
 //! Running studies and saying what they showed.
 
-use crate::args::How;
+use crate::args::{How, On};
+use crate::backend::{self, identity, simulator};
 use crate::catalog::{PAPERS, natural};
 use crate::watch::Bars;
 use crate::{Failure, print};
@@ -9,18 +10,7 @@ use poseidon_lab::report::{self, Shown};
 use poseidon_lab::store::Store;
 use poseidon_lab::study::{self, Finished, Options, Study, StudyError, Watch};
 use poseidon_lab::tables::Format;
-use poseidon_sim::Simulator;
 use std::path::Path;
-
-/// One thread per run: cells are what is shared out.
-fn backend() -> Simulator {
-    Simulator::with_threads(core::num::NonZeroU32::MIN)
-}
-
-/// What this program is: its version and the hash of the code that results depend on, so that no result of another is taken for its own.
-fn identity() -> String {
-    format!("poseidon {} ({})", env!("CARGO_PKG_VERSION"), env!("POSEIDON_CODE"))
-}
 
 pub(crate) fn run(
     studies: &[Study],
@@ -28,17 +18,24 @@ pub(crate) fn run(
     records: Option<Format>,
     shard: (usize, usize),
     is_suite: bool,
+    on: On,
 ) -> Result<(), Failure> {
-    let cores = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
-    let options =
-        Options { seeds: how.seeds, jobs: how.jobs.unwrap_or(cores), records, shard, identity: identity() };
+    let options = Options {
+        seeds: how.seeds,
+        jobs: backend::jobs(on, how.jobs),
+        records,
+        shard,
+        identity: identity(on),
+    };
     let runs = studies.iter().map(|study| study.runs(how.seeds)).sum::<usize>() / shard.1;
     let bars = Bars::new(runs, how.quiet || how.json);
     let store = Store::new(&how.output);
-    let finished = study::run(studies, &backend(), &store, &options, &bars).map_err(|error| match error {
-        StudyError::Scenario(error) => Failure::Scenario(error),
-        StudyError::Store(why) => Failure::Run(why),
-    })?;
+    let finished = study::run(studies, backend::of(on)?.as_ref(), &store, &options, &bars).map_err(
+        |error| match error {
+            StudyError::Scenario(error) => Failure::Scenario(error),
+            StudyError::Store(why) => Failure::Run(why),
+        },
+    )?;
     bars.finish();
     let shown = show(studies, &finished, &store)?;
     if is_suite || studies.len() > 1 {
@@ -109,7 +106,7 @@ pub(crate) fn report(folder: &Path, json: bool, publish: Option<(&Path, &str)>) 
             folder.display()
         )));
     }
-    let own = identity();
+    let own = identity(On::Sim);
     let (mut studies, mut finished) = (Vec::new(), Vec::new());
     for name in names {
         let text = std::fs::read_to_string(store.study(&name).join("scenario.toml")).map_err(said)?;
@@ -166,9 +163,9 @@ pub(crate) fn explain(study: &Study, all: bool, seed: u64) -> Result<(), Failure
             say!("{} is withdrawn, and nothing runs: {why}", study.name);
             continue;
         }
-        let resolved = study.resolve(cell, seed, &backend()).map_err(Failure::Scenario)?;
+        let resolved = study.resolve(cell, seed, &simulator()).map_err(Failure::Scenario)?;
         say!("{:<22} {}", "cell", named(&cell.labels));
-        say!("{:<22} {}", "plan", study::hash(&resolved, &identity()));
+        say!("{:<22} {}", "plan", study::hash(&resolved, &identity(On::Sim)));
         say!("{}", poseidon_lab::explain::plan(&resolved));
     }
     if !all && study.cells.len() > 1 {
