@@ -119,8 +119,8 @@ pub struct Decision {
 pub enum Pacing {
     /// Not at all: ACKs clock the flow.
     Off,
-    /// This long between the starts of two packets, counted from the last send: for windows below one packet. A host
-    /// that is waiting when the law decides anew waits by the new gap, from the same send.
+    /// This long between the starts of two packets, counted from the last send: for windows below one packet, and for laws that
+    /// count in packets. A host that is waiting when the law decides anew waits by the new gap, from the same send.
     Gap(Nanos),
     /// At most this rate, always.
     Rate(BitRate),

@@ -125,6 +125,7 @@ rows!(
     dcqcn = Dcqcn,
     dctcp = Dctcp,
     cubic = Cubic,
+    bbr = Bbr,
     retcp = Retcp,
     nothing = Fixed
 );
@@ -185,6 +186,7 @@ library_benchmark_group!(
         dcqcn,
         dctcp,
         cubic,
+        bbr,
         retcp,
         quinn_cubic,
         quinn_new_reno,

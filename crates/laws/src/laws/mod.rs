@@ -14,6 +14,7 @@ macro_rules! every_law {
             dcqcn::Dcqcn,
             dctcp::Dctcp,
             cubic::Cubic,
+            bbr::Bbr,
             retcp::Retcp,
             fixed::Fixed,
         }
