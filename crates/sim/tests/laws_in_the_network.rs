@@ -151,6 +151,7 @@ fn every_law_delivers_what_it_was_given() {
         ("dcqcn", Stamp::Off),
         ("dctcp", Stamp::Off),
         ("cubic", Stamp::Off),
+        ("bbr", Stamp::Off),
         ("fixed", Stamp::Off),
     ];
     for (law, stamp) in table {

@@ -136,7 +136,7 @@ fn random_plan(rng: &mut SplitMix64) -> Plan {
         let fitting = match stamp {
             Stamp::Off if is_rotor => "retcp",
             Stamp::Off => {
-                *rng.pick(&["swift", "theta-powertcp", "timely", "dcqcn", "dctcp", "cubic", "fixed"])
+                *rng.pick(&["swift", "theta-powertcp", "timely", "dcqcn", "dctcp", "cubic", "bbr", "fixed"])
             }
             Stamp::MaxHopDelay(_) => *rng.pick(&["poseidon", "swift"]),
             Stamp::HopRecords(_) => *rng.pick(&["hpcc", "powertcp"]),
