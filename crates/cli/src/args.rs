@@ -75,6 +75,19 @@ pub(crate) enum Command {
         #[arg(long, default_value = "")]
         from: String,
     },
+    /// Put side by side what two folders of results say of the same scenarios: `run X -o sim`, `run X --on linux -o linux`.
+    Compare {
+        /// A folder that was given to `run` or `repro`.
+        first: PathBuf,
+        /// Another.
+        second: PathBuf,
+        /// Metrics by the end of their name, such as `jain`; throughput, fairness and queues where none is given.
+        #[arg(long)]
+        metric: Vec<String>,
+        /// For programs.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the effective configuration of a scenario's runs: no default is left.
     Explain {
         /// A file, or the name of a scenario that is built in.

@@ -94,6 +94,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Report { folder, json, publish, from } => {
             studies::report(&folder, json, publish.as_deref().map(|to| (to, from.as_str())))
         }
+        Command::Compare { first, second, metric, json } => studies::compare(&first, &second, &metric, json),
         Command::Explain { scenario, all, seed, quick } => {
             studies::explain(&catalog::study(&scenario, quick)?, all, seed)
         }

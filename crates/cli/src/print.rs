@@ -2,12 +2,14 @@
 
 use crate::Failure;
 use crate::catalog::SCENARIOS;
+use poseidon_lab::compare::Row;
 use poseidon_lab::draw::Marks;
 use poseidon_lab::judge::named;
 use poseidon_lab::report::{self, Shown};
 use poseidon_lab::study::{Finished, Study};
 use poseidon_laws::{AnyParams, LAWS};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Everything, for programs.
 pub(crate) fn json(shown: &[Shown], finished: &[Finished], hash: &str) -> Result<(), Failure> {
@@ -48,6 +50,24 @@ pub(crate) fn verdicts(shown: &[Shown]) {
     }
     table(&rows, &[12, 46, 34, 20, 24, 16]);
     say!("\n* gating: the suite fails where one of these fails");
+}
+
+/// What two folders say.
+pub(crate) fn side_by_side(rows: &[Row], folders: [&Path; 2], json: bool) -> Result<(), Failure> {
+    if json {
+        let text = serde_json::to_string_pretty(rows).map_err(|error| Failure::Run(error.to_string()))?;
+        say!("{text}");
+        return Ok(());
+    }
+    let [first, second] = folders.map(|folder| folder.display().to_string());
+    let head = ["entry", "cell", "of", "metric", &first, &second, "ratio"];
+    let mut lines = vec![head.map(str::to_owned).to_vec()];
+    lines.extend(rows.iter().map(|row| {
+        let [one, other, ratio] = [row.first, row.second, row.ratio()].map(report::number);
+        vec![row.study.clone(), row.cell.clone(), row.of.clone(), row.metric.clone(), one, other, ratio]
+    }));
+    plain(&lines);
+    Ok(())
 }
 
 /// One study: what it is, what was measured, what that says.

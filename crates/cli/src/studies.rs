@@ -5,6 +5,7 @@ use crate::backend::{self, identity, simulator};
 use crate::catalog::{PAPERS, natural};
 use crate::watch::Bars;
 use crate::{Failure, print};
+use poseidon_lab::compare;
 use poseidon_lab::judge::{Outcome, named};
 use poseidon_lab::report::{self, Shown};
 use poseidon_lab::store::Store;
@@ -106,21 +107,11 @@ pub(crate) fn report(folder: &Path, json: bool, publish: Option<(&Path, &str)>) 
             folder.display()
         )));
     }
-    let own = identity(On::Sim);
     let (mut studies, mut finished) = (Vec::new(), Vec::new());
     for name in names {
-        let text = std::fs::read_to_string(store.study(&name).join("scenario.toml")).map_err(said)?;
-        let read =
-            |quick| Study::read(&format!("scenarios/{name}.toml"), &text, quick).map_err(Failure::Scenario);
-        // What was run in full counts; only where nothing was, what was run quickly.
-        let mut chosen = read(false)?;
-        let mut runs = store.load(studies.len(), &chosen, &own).map_err(Failure::Run)?;
-        if runs.is_empty() {
-            chosen = read(true)?;
-            runs = store.load(studies.len(), &chosen, &own).map_err(Failure::Run)?;
-        }
+        let (study, runs) = load(&store, studies.len(), &name)?;
         finished.extend(runs);
-        studies.push(chosen);
+        studies.push(study);
     }
     let shown = show(&studies, &finished, &store)?;
     let tool = finished.first().map_or("", |run| run.manifest.tool.as_str()).to_owned();
@@ -137,6 +128,50 @@ pub(crate) fn report(folder: &Path, json: bool, publish: Option<(&Path, &str)>) 
         say!("\nresult {hash}; the page about it: {}", store.root().join("report.html").display());
     }
     gate(&shown, false)
+}
+
+/// A study of a folder and its results. What was run in full counts; only where nothing was, what was run quickly.
+fn load(store: &Store, place: usize, name: &str) -> Result<(Study, Vec<Finished>), Failure> {
+    let path = store.study(name).join("scenario.toml");
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
+    let read =
+        |quick| Study::read(&format!("scenarios/{name}.toml"), &text, quick).map_err(Failure::Scenario);
+    let runs = |study: &Study| store.load(place, study, &identity(On::Sim)).map_err(Failure::Run);
+    let full = read(false)?;
+    let found = runs(&full)?;
+    if !found.is_empty() {
+        return Ok((full, found));
+    }
+    let quick = read(true)?;
+    let found = runs(&quick)?;
+    Ok((quick, found))
+}
+
+/// Puts two folders side by side.
+pub(crate) fn compare(first: &Path, second: &Path, metrics: &[String], json: bool) -> Result<(), Failure> {
+    let stores = [Store::new(first), Store::new(second)];
+    let mut names = stores[0]
+        .studies("scenario.toml")
+        .map_err(|error| Failure::Run(format!("{}: {error}", first.display())))?;
+    names.sort_by_key(|name| natural(name));
+    names.retain(|name| stores[1].study(name).join("scenario.toml").is_file());
+    let asked: Vec<&str> = metrics.iter().map(String::as_str).collect();
+    let metrics = if asked.is_empty() { compare::METRICS } else { asked.as_slice() };
+    let mut rows = Vec::new();
+    for name in &names {
+        let [one, other] = [load(&stores[0], 0, name)?.1, load(&stores[1], 0, name)?.1];
+        let [one, other] = [&one, &other].map(|runs| runs.iter().map(|run| &run.ran).collect::<Vec<_>>());
+        rows.extend(compare::compare(name, &one, &other, metrics));
+    }
+    if rows.is_empty() {
+        return Err(Failure::Run(format!(
+            "{} and {} have no scenario with results in common",
+            first.display(),
+            second.display()
+        )));
+    }
+    print::side_by_side(&rows, [first, second], json)
 }
 
 /// Makes the page and the table of a folder of published results anew.

@@ -9,6 +9,7 @@
 
 pub mod analytic;
 pub mod check;
+pub mod compare;
 pub mod draw;
 pub mod explain;
 pub mod expression;
