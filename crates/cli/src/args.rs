@@ -1,5 +1,6 @@
 //! What may be written on the command line.
 
+use crate::linux::Linux;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use poseidon_lab::tables::Format;
@@ -19,9 +20,10 @@ Examples:
   poseidon repro poseidon --quick            the claims of a paper, cut to three minutes
   poseidon explain fig14b                    the effective configuration, nothing left to defaults
   poseidon laws swift                        a law, its source and its parameters
+  poseidon doctor                            what this machine can do of tcp, switch and rpm
 
 Exit codes: 0 done, 1 a run failed, 2 usage, 3 a scenario is invalid, 4 a gating claim failed,
-5 not built in, 130 interrupted";
+5 not in this build (a feature of cargo), 130 interrupted";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -123,6 +125,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: TestbedCommand,
     },
+    #[command(flatten)]
+    Linux(Linux),
     /// Print the JSON Schema of scenarios, for editors.
     Schema,
     /// Print completions for a shell.

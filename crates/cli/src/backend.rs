@@ -80,17 +80,17 @@ mod linux {
     use crate::args::On;
     use poseidon_plan::Backend;
 
-    const NOT_BUILT_IN: Failure = Failure::NotBuiltIn("the testbed of real packets");
+    const NOT_BUILT: Failure = Failure::NotBuilt(crate::linux::HOW_TO_GET_IT);
 
     pub(super) fn testbed() -> Result<Box<dyn Backend + Sync>, Failure> {
-        Err(NOT_BUILT_IN)
+        Err(NOT_BUILT)
     }
 
     pub(crate) fn enter(on: On) -> Result<(), Failure> {
-        if on == On::Sim { Ok(()) } else { Err(NOT_BUILT_IN) }
+        if on == On::Sim { Ok(()) } else { Err(NOT_BUILT) }
     }
 
     pub(crate) fn clean() -> Result<(), Failure> {
-        Err(NOT_BUILT_IN)
+        Err(NOT_BUILT)
     }
 }

@@ -11,6 +11,7 @@ macro_rules! say {
 mod args;
 mod backend;
 mod catalog;
+mod linux;
 mod print;
 mod studies;
 mod watch;
@@ -31,9 +32,9 @@ pub(crate) enum Failure {
     Scenario(ScenarioError),
     /// A gating claim failed.
     Gate(usize),
-    /// This binary was built without it.
-    #[cfg_attr(feature = "linux", expect(dead_code, reason = "everything is built in"))]
-    NotBuiltIn(&'static str),
+    /// This build lacks it; says how to get it.
+    #[cfg_attr(feature = "linux", expect(dead_code, reason = "a whole build lacks nothing"))]
+    NotBuilt(&'static str),
     /// Ctrl-C.
     Interrupted,
 }
@@ -45,7 +46,7 @@ impl Failure {
             Self::Usage(_) => 2,
             Self::Scenario(_) => 3,
             Self::Gate(_) => 4,
-            Self::NotBuiltIn(_) => 5,
+            Self::NotBuilt(_) => 5,
             Self::Interrupted => 130,
         }
     }
@@ -58,10 +59,7 @@ fn main() -> ExitCode {
         Err(failure) => {
             match &failure {
                 Failure::Run(why) | Failure::Usage(why) => eprintln!("poseidon: {why}"),
-                Failure::NotBuiltIn(what) => eprintln!(
-                    "poseidon: {what} is not in this binary; it needs clang-19, libelf-dev and zlib1g-dev (.ci/install), \
-                     and then `cargo install --path crates/cli --features linux`"
-                ),
+                Failure::NotBuilt(how) => eprintln!("poseidon: {how}"),
                 Failure::Scenario(error) => eprintln!("poseidon: {error}"),
                 Failure::Gate(1) => eprintln!("poseidon: a gating claim fails"),
                 Failure::Gate(claims) => eprintln!("poseidon: {claims} gating claims fail"),
@@ -101,6 +99,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Laws { name, json } => print::laws(name.as_deref(), json),
         Command::Scenarios { name, json } => print::scenarios(name.as_deref(), json),
         Command::Testbed { what: TestbedCommand::Clean } => backend::clean(),
+        Command::Linux(command) => linux::run(&command),
         Command::Schema => {
             let schema = schemars::schema_for!(Scenario);
             say!(

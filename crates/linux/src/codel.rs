@@ -11,7 +11,7 @@ use crate::port::Loaded;
 use core::fmt;
 use libbpf_rs::{MapCore as _, MapFlags};
 use poseidon_policies::mark::{self, CodelRfc, CodelTofino, Departure, Mark as _};
-use poseidon_types::{BitRate, Bytes, Picos};
+use poseidon_types::{BitRate, Bytes, Nanos, Picos};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Spacings in the table: `CODEL_SPACINGS` of `bpf/codel.h`.
@@ -28,6 +28,29 @@ pub enum Codel {
     Tofino(CodelTofino),
 }
 
+impl Codel {
+    /// The one that RPM builds on.
+    pub const fn tofino(target: Nanos, interval: Nanos) -> Self {
+        Self::Tofino(CodelTofino { target, interval })
+    }
+
+    /// The delay that it leaves alone.
+    pub const fn target(&self) -> Nanos {
+        match self {
+            Self::Rfc(codel) => codel.target,
+            Self::Tofino(codel) => codel.target,
+        }
+    }
+
+    /// How long that may be exceeded.
+    pub const fn interval(&self) -> Nanos {
+        match self {
+            Self::Rfc(codel) => codel.interval,
+            Self::Tofino(codel) => codel.interval,
+        }
+    }
+}
+
 impl Default for Codel {
     /// RPM's, with the target and interval of its section V-B.
     fn default() -> Self {
@@ -37,11 +60,11 @@ impl Default for Codel {
 
 impl fmt::Display for Codel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, target, interval) = match self {
-            Self::Rfc(codel) => (CodelRfc::NAME, codel.target, codel.interval),
-            Self::Tofino(codel) => (CodelTofino::NAME, codel.target, codel.interval),
+        let name = match self {
+            Self::Rfc(_) => CodelRfc::NAME,
+            Self::Tofino(_) => CodelTofino::NAME,
         };
-        write!(f, "{name}, target {target}, interval {interval}")
+        write!(f, "{name}, target {}, interval {}", self.target(), self.interval())
     }
 }
 
@@ -59,11 +82,11 @@ pub struct Config {
 impl Config {
     /// For a port whose largest packet is `largest`.
     pub fn new(codel: &Codel, largest: Bytes) -> Self {
-        let (variant, target, interval) = match codel {
-            Codel::Rfc(codel) => (0, codel.target, codel.interval),
-            Codel::Tofino(codel) => (1, codel.target, codel.interval),
+        let variant = match codel {
+            Codel::Rfc(_) => 0,
+            Codel::Tofino(_) => 1,
         };
-        let (target, interval) = (Picos::from_nanos(target), Picos::from_nanos(interval));
+        let (target, interval) = (Picos::from_nanos(codel.target()), Picos::from_nanos(codel.interval()));
         let spacing = core::array::from_fn(|count| {
             // There are fewer than 2^32.
             mark::spacing(interval, u32::try_from(count).unwrap_or(u32::MAX)).get()

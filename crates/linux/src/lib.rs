@@ -25,6 +25,7 @@
 //! | [`codel`] | when it marks: `bpf/codel.h`, held to the policies in Rust |
 //! | [`sojourn`] | how long packets really waited, from the kernel's tracepoints: `bpf/sojourn.bpf.c` |
 //! | [`port`], [`metrics`] | a port of a router, and its numbers for monitoring |
+//! | [`doctor`] | what this machine can do of all that, tried |
 //!
 //! ```
 //! use poseidon_laws::laws::poseidon::{Poseidon, PoseidonParams, Target};
@@ -46,6 +47,7 @@
 //! ```
 
 pub mod codel;
+pub mod doctor;
 pub mod flow;
 pub mod in_kernel;
 mod maps;

@@ -6,7 +6,7 @@
 
 use crate::in_kernel::{KernelError, may_load};
 use core::fmt;
-use libbpf_rs::{Link, ObjectBuilder};
+use libbpf_rs::{Link, Object, ObjectBuilder};
 use poseidon_laws::laws::swift::SwiftParams;
 use poseidon_laws::params::{ParamError, Params as _};
 use poseidon_types::{Nanos, Packets};
@@ -145,9 +145,20 @@ fn low_32(x: u64) -> u32 {
     u32::try_from(x).unwrap_or(u32::MAX)
 }
 
+/// Whether the kernel takes DCTCP; it is unloaded again.
+pub(crate) fn try_dctcp() -> Result<(), PeerError> {
+    load(&DCTCP.0, &[]).map(drop)
+}
+
 /// Loads an object with its settings, if it has any, and registers the congestion control in it.
 fn register(name: &'static str, object: &[u8], settings: &[u8]) -> Result<Link, PeerError> {
-    let refused = |doing| move |why| PeerError::Kernel(KernelError::Refused { doing, why });
+    let mut object = load(object, settings)?;
+    let mut map = object.maps_mut().find(|map| libbpf_rs::MapCore::name(map) == name);
+    let map = map.as_mut().ok_or(PeerError::Kernel(KernelError::OtherObject { lacks: name }))?;
+    map.attach_struct_ops().map_err(refused("registering the congestion control"))
+}
+
+fn load(object: &[u8], settings: &[u8]) -> Result<Object, PeerError> {
     may_load().map_err(PeerError::Kernel)?;
     let mut builder = ObjectBuilder::default();
     let mut open = builder.open_memory(object).map_err(refused("opening the object"))?;
@@ -158,10 +169,11 @@ fn register(name: &'static str, object: &[u8], settings: &[u8]) -> Result<Link, 
         let lacks = "settings of the expected size";
         place.ok_or(PeerError::Kernel(KernelError::OtherObject { lacks }))?.copy_from_slice(settings);
     }
-    let mut object = open.load().map_err(refused("loading the programs"))?;
-    let mut map = object.maps_mut().find(|map| libbpf_rs::MapCore::name(map) == name);
-    let map = map.as_mut().ok_or(PeerError::Kernel(KernelError::OtherObject { lacks: name }))?;
-    map.attach_struct_ops().map_err(refused("registering the congestion control"))
+    open.load().map_err(refused("loading the programs"))
+}
+
+fn refused(doing: &'static str) -> impl FnOnce(libbpf_rs::Error) -> PeerError {
+    move |why| PeerError::Kernel(KernelError::Refused { doing, why })
 }
 
 impl fmt::Display for PeerError {

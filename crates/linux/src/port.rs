@@ -322,7 +322,13 @@ impl Kind {
         if is_empty(Side::Ingress)? && is_empty(Side::Egress)? {
             tool("tc", &["qdisc", "del", "dev", name, "clsact"])?;
         }
-        forget(&self.folder(device)?)
+        let folder = self.folder(device)?;
+        forget(&folder)?;
+        // Other ports may have theirs beside it: then these stay.
+        for empty in folder.ancestors().skip(1).take(2) {
+            let _ = fs::remove_dir(empty);
+        }
+        Ok(())
     }
 
     fn is_attached(&self, device: &str) -> Result<bool, PortError> {

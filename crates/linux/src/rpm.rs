@@ -199,6 +199,11 @@ impl Rpm {
     }
 }
 
+/// Whether the kernel takes the programs, which read a queue; they are unloaded again.
+pub(crate) fn try_loading() -> Result<(), KernelError> {
+    Loaded::load(&OBJECT.0, None).map(drop)
+}
+
 /// The programs without a port: packets are handed to them one by one.
 #[derive(Debug)]
 pub struct Offline {

@@ -159,6 +159,11 @@ impl Switch {
     }
 }
 
+/// Whether the kernel takes the program, which reads a queue; it is unloaded again.
+pub(crate) fn try_loading() -> Result<(), KernelError> {
+    Loaded::load(&OBJECT.0, None).map(drop)
+}
+
 /// The program without a port: packets are handed to it one by one.
 #[derive(Debug)]
 pub struct Offline {

@@ -51,7 +51,7 @@ pub fn own_path() -> Result<PathBuf, TcpError> {
 }
 
 /// Where a file system of this type is mounted: the second word of its line.
-pub(super) fn mount_of(mounts: &str, kind: &str) -> Option<PathBuf> {
+pub(crate) fn mount_of(mounts: &str, kind: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut words = line.split(' ');
         let (place, found) = (words.nth(1)?, words.next()?);

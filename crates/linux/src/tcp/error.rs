@@ -57,7 +57,10 @@ impl fmt::Display for TcpError {
             Self::NoCgroups => {
                 f.write_str("no cgroup v2 file system is mounted: mount -t cgroup2 none /sys/fs/cgroup")
             }
-            Self::File { doing, path, why } => write!(f, "{doing} {}: {why}", path.display()),
+            Self::File { doing, path, why } => {
+                let fix = if why.kind() == io::ErrorKind::PermissionDenied { "; run as root" } else { "" };
+                write!(f, "{doing} {}: {why}{fix}", path.display())
+            }
             Self::OtherVersion { what } => {
                 write!(f, "{what} is of another version of poseidon; switch it off with that one")
             }

@@ -18,8 +18,10 @@ mod pins;
 mod power;
 mod settings;
 
+pub(crate) use cgroup::mount_of;
 pub use cgroup::own_path as own_cgroup;
 pub use error::TcpError;
 pub use flows::{Counters, Mode, TcpFlow, flows};
+pub(crate) use power::try_loading;
 pub use power::{Cost, TcpStatus, disable, enable, status};
 pub use settings::{Settings, SettingsError};

@@ -33,8 +33,10 @@ pub(super) fn at(name: &str) -> PathBuf {
 }
 
 /// Whether anything is pinned: half of it counts, so that it can be switched off.
-pub(super) fn any() -> bool {
-    ALL.iter().any(|name| at(name).exists())
+/// Who may not look is told so, and not that nothing is there.
+pub(super) fn any() -> Result<bool, TcpError> {
+    let is_there = |path: PathBuf| path.try_exists().map_err(TcpError::file("looking for", path));
+    ALL.into_iter().try_fold(false, |found, name| Ok(found || is_there(at(name))?))
 }
 
 /// Makes the folder, and mounts its file system where nobody has; that stays, as on most distributions it is there from the start.

@@ -10,6 +10,7 @@ use core::fmt;
 use core::time::Duration;
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{Link, Map, MapCore as _, MapFlags, MapHandle, MapMut, Object, ObjectBuilder, ProgramMut};
+use poseidon_types::BitRate;
 use std::fs::{self, File};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ const ABOUT_BYTES: usize = 2048;
 pub fn enable(settings: &Settings) -> Result<PathBuf, TcpError> {
     let in_c = settings.in_c()?;
     may_load()?;
-    if pins::any() {
+    if pins::any()? {
         return Err(TcpError::AlreadyOn);
     }
     let object = load(in_c.as_bytes())?;
@@ -48,11 +49,19 @@ pub fn enable(settings: &Settings) -> Result<PathBuf, TcpError> {
 /// Takes everything out of the kernel. Connections that run the law keep it until they end; without echoes, they run on the delay
 /// of their round trip. Our own cgroup is removed, and its processes go back to its parent.
 pub fn disable() -> Result<(), TcpError> {
-    if !pins::any() {
+    if !pins::any()? {
         return Err(TcpError::Off);
     }
+    // One that was named is its owner's; what cannot be read was never whole, and then ours is empty.
+    let is_own = about().map_or(true, |settings| named_cgroup(&settings).is_none());
     pins::remove_all()?;
-    Cgroup::remove_own()
+    if is_own { Cgroup::remove_own() } else { Ok(()) }
+}
+
+/// Whether the kernel takes the programs; they are unloaded again.
+pub(crate) fn try_loading() -> Result<(), TcpError> {
+    may_load()?;
+    load(Settings::for_rate(BitRate::from_gbps(1)).in_c()?.as_bytes()).map(drop)
 }
 
 /// What is on.
@@ -89,15 +98,12 @@ pub struct Cost {
 
 /// What is on, or `None`.
 pub fn status() -> Result<Option<TcpStatus>, TcpError> {
-    if !pins::any() {
+    if !pins::any()? {
         return Ok(None);
     }
     let totals: Totals = read_map(pins::TOTALS)?;
-    let about: [u8; ABOUT_BYTES] = read_map(pins::ABOUT)?;
-    let text: Vec<_> = about.into_iter().take_while(|byte| *byte != 0).collect();
-    let settings = String::from_utf8_lossy(&text).into_owned();
-    let named = settings.lines().find_map(|line| line.strip_prefix("cgroup="));
-    let cgroup = named.map_or_else(own_path, |path| Ok(PathBuf::from(path)))?;
+    let settings = about()?;
+    let cgroup = named_cgroup(&settings).map_or_else(own_path, |path| Ok(PathBuf::from(path)))?;
     let option =
         Link::open(pins::at(pins::OPTION)).map_err(TcpError::refused("opening the pinned option"))?;
     let attached = option.info().map_err(TcpError::refused("asking for the option's program"))?.prog_id;
@@ -148,6 +154,17 @@ const LOADING: Duration = Duration::from_secs(2);
 /// The kernel does not say which programs came together; ours have our name and its time.
 fn loaded_with(time: Duration, option: Option<Duration>) -> bool {
     option.is_some_and(|option| time.abs_diff(option) < LOADING)
+}
+
+/// What was set.
+fn about() -> Result<String, TcpError> {
+    let about: [u8; ABOUT_BYTES] = read_map(pins::ABOUT)?;
+    let text: Vec<_> = about.into_iter().take_while(|byte| *byte != 0).collect();
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn named_cgroup(settings: &str) -> Option<&str> {
+    settings.lines().find_map(|line| line.strip_prefix("cgroup="))
 }
 
 fn uptime() -> Result<Duration, TcpError> {

@@ -151,7 +151,7 @@ impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut done = Ok(());
         self.law.each(&mut |info, value| {
-            done = done.and_then(|()| writeln!(f, "{}={value}", info.name));
+            done = done.and_then(|()| writeln!(f, "{}={value}", info.name.replace('_', "-")));
         });
         done?;
         if let Some(base_rtt) = self.base_rtt {
