@@ -4,14 +4,16 @@
 #[path = "room/port.rs"]
 mod port;
 mod room;
+#[path = "room/traffic.rs"]
+mod traffic;
 
 use core::time::Duration;
 use poseidon_linux::tcp::{self, Mode, Settings, TcpFlow};
 use poseidon_types::{BitRate, Nanos};
 use room::Room;
-use room::traffic::{Sent, Traffic};
 use std::path::PathBuf;
 use std::thread;
+use traffic::{Sent, Traffic};
 
 /// The port of the flow that is lied to.
 const PORT: u16 = 5_001;

@@ -3,6 +3,8 @@
 #[path = "room/port.rs"]
 mod port;
 mod room;
+#[path = "room/traffic.rs"]
+mod traffic;
 
 use core::time::Duration;
 use poseidon_laws::laws::swift::{Swift, SwiftParams};
@@ -10,12 +12,12 @@ use poseidon_laws::{Ack, Law, Loss, Path};
 use poseidon_linux::peers::{Peer, SwiftFlow};
 use poseidon_testkit::SplitMix64;
 use poseidon_types::{BitRate, Bytes, Nanos, Packets};
-use room::traffic::{Sent, Traffic};
 use room::{Place, Room};
 use std::env;
 use std::fs::{self, File};
 use std::path::Path as FilePath;
 use std::process::Command;
+use traffic::{Sent, Traffic};
 use zerocopy::{FromBytes as _, Immutable, IntoBytes};
 
 /// How far a window may be from the law's in `f64`.

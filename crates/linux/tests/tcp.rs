@@ -1,15 +1,17 @@
 //! Poseidon in this machine's TCP, with real packets. Needs root; `.ci/linux` runs it, or says why it does not.
 
 mod room;
+#[path = "room/traffic.rs"]
+mod traffic;
 
 use core::time::Duration;
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfoIter, ProgInfoIter};
 use poseidon_linux::tcp::{self, Mode, Settings, TcpFlow};
 use poseidon_types::{BitRate, Nanos};
 use room::Room;
-use room::traffic::{Sent, Traffic};
 use std::path::Path;
 use std::thread;
+use traffic::{Sent, Traffic};
 
 const RATE_MBPS: u32 = 100;
 

@@ -7,8 +7,6 @@
 //!
 //! It is gone when it is dropped. It needs root, and `ip` and `tc` of iproute2.
 
-pub(crate) mod traffic;
-
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::io::Write as _;

@@ -1,6 +1,6 @@
 //! Connections through a room, each end in a cgroup or in none, and what the table of flows says in the middle of it.
 
-use super::{Place, RECEIVER, Room};
+use crate::room::{Place, RECEIVER, Room};
 use core::time::Duration;
 use poseidon_linux::tcp::{self, TcpFlow};
 use poseidon_types::Nanos;
