@@ -113,6 +113,7 @@ struct tcp_sock {
 	u32 snd_ssthresh;
 	u32 snd_una;
 	u32 snd_nxt;
+	u32 rcv_nxt;
 	u32 delivered;
 	u32 delivered_ce;
 	u8 ecn_flags;

@@ -183,6 +183,36 @@ static inline enum packet_place packet_find(struct __sk_buff *skb, struct packet
 	return PACKET_FOUND;
 }
 
+/*
+ * The same for what nearly all packets are: untagged, IPv4 without options, whole, and its headers in one piece with `bytes` of what is
+ * above IP. Gives where those are, or 0 where the packet is anything else, which packet_find() must then be asked. A header is read
+ * where it lies; each that is copied costs 10 ns.
+ */
+static inline void *packet_find_plain(struct __sk_buff *skb, struct packet *packet, u32 bytes)
+{
+	struct ethernet_header *ethernet = (void *)(unsigned long)skb->data;
+	struct ipv4_header *ip = (void *)(ethernet + 1);
+	void *above = ip + 1, *end = (void *)(unsigned long)skb->data_end;
+	u32 total;
+
+	if (above + bytes > end)
+		return 0;
+	/* Version 4 and five words; neither a part of a packet nor followed by one. */
+	if (ethernet->type != bpf_htons(0x0800) || ip->version_and_length != 0x45 || ip->fragment & bpf_htons(0x3fff))
+		return 0;
+	total = bpf_ntohs(ip->total_bytes);
+	if (total < sizeof(*ip) + bytes || sizeof(*ethernet) + total > skb->len)
+		return 0;
+	packet->network = sizeof(*ethernet);
+	packet->transport = sizeof(*ethernet) + sizeof(*ip);
+	packet->end = sizeof(*ethernet) + total;
+	packet->version = 4;
+	packet->traffic_class = ip->traffic_class;
+	packet->protocol = ip->protocol;
+	packet->is_first_fragment = 0;
+	return above;
+}
+
 /* The word of a TCP header that has its length and its flags. */
 #define TCP_WORD_AT 12
 #define TCP_CHECKSUM_AT 16

@@ -41,6 +41,8 @@
  * FreeBSD's run 40 ms, less one tick of 4 ms; all others run longer. Two packets in flight are acknowledged at once.
  */
 #define SHORTEST_DELAYED_ACK 36000000
+/* A receiver that gets so many full packets within the smallest round trip need not acknowledge each at once: see is_fast(). */
+#define FAST_PACKETS 8
 /* So many SYNs were lost: a box on the way may dislike the option. */
 #define MOST_OFFERS 2
 
@@ -78,6 +80,11 @@ struct poseidon_host {
 	u32 mss;       /* payload of a full packet */
 	u32 echoes;    /* seen so far */
 	u32 silent;    /* ACKs in a row without an echo */
+	/* As a receiver. */
+	u32 last;     /* us, low bits: when a packet came last */
+	u32 began;    /* us, low bits: a round trip began */
+	u32 began_at; /* what was received by then: a sequence number */
+	u32 is_fast;  /* the one before brought FAST_PACKETS */
 };
 
 _Static_assert(sizeof(struct poseidon_host) <= 104, "what a socket has for its congestion control");
@@ -149,6 +156,9 @@ void BPF_PROG(poseidon_init, struct sock *sk)
 	copy_flow(&host->flow);
 	host->echoes = seen ? seen->echoes : 0;
 	host->silent = 0;
+	host->is_fast = 0;
+	host->last = host->began = (u32)tp->tcp_mstamp;
+	host->began_at = tp->rcv_nxt;
 	host->flow.signal = choose_signal(seen, 0);
 	measure_packets(host, tp->mss_cache, seen && seen->speaks);
 	/* Until the first ACK; at least 1, because the law takes its logarithm. */
@@ -281,14 +291,35 @@ void BPF_PROG(poseidon_set_state, struct sock *sk, u8 state)
 }
 
 /*
+ * Whether packets come so fast that the sender's window has room for several: FAST_PACKETS within the smallest round trip, and this one
+ * is not late. The smallest round trip is no more than the present one, so a window is never taken for a larger one. Packets of a window
+ * of one are a round trip apart: each is late. And a window at most halves per round trip, so it is not at one before this is known here.
+ */
+static int is_fast(struct tcp_sock *tp, struct poseidon_host *host)
+{
+	u32 now = (u32)tp->tcp_mstamp, rtt = tp->rtt_min.s[0].v;
+	u32 since = now - host->last;
+
+	host->last = now;
+	if (now - host->began >= rtt) {
+		host->is_fast = (u64)(tp->rcv_nxt - host->began_at) >= (u64)FAST_PACKETS * host->mss;
+		host->began = now;
+		host->began_at = tp->rcv_nxt;
+	}
+	return host->is_fast && since < rtt;
+}
+
+/*
  * A receiver acknowledges each packet at once: then each packet's delay is echoed, and a window of one packet is not held up by the
- * timer of delayed ACKs, 40 ms. The kernel looks at the bit only if there is something to acknowledge. It calls this for every packet
- * with our option; without it, packets of data take a shorter way, on which ACKs are delayed as ever.
+ * timer of delayed ACKs, 40 ms. From so many packets per round trip on it is TCP's own rule, every second packet: the delay of several per
+ * round trip is echoed, and an ACK for each would cost more than the law and the option together. The kernel looks at the bit only if
+ * there is something to acknowledge. It calls this for every packet with our option; without it, packets of data take a shorter way, on
+ * which ACKs are delayed as ever.
  */
 SEC("struct_ops")
 void BPF_PROG(poseidon_in_ack_event, struct sock *sk, u32 flags)
 {
-	if (settings.ack_every_packet)
+	if (settings.ack_every_packet && !is_fast((struct tcp_sock *)sk, host_of(sk)))
 		((struct inet_connection_sock *)sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 }
 
@@ -418,13 +449,34 @@ static int has_data(struct bpf_sock_ops *context)
 	return context->skb_len > (head->length_and_reserved >> 4) * 4U;
 }
 
+/* The same where the option stands as we write it, behind TCP's timestamps: it is read where it lies. */
+static int find_plain_option(struct bpf_sock_ops *context, struct option *option)
+{
+	struct {
+		struct tcp_head head;
+		u32 checksum_and_urgent;
+		u32 begins;
+		u32 times[2];
+		struct option option;
+	} *plain = context->skb_data;
+
+	if ((void *)(plain + 1) > context->skb_data_end)
+		return 0;
+	if ((plain->head.length_and_reserved >> 4) * 4U < sizeof(*plain) || plain->begins != bpf_htonl(0x0101080a) ||
+	    plain->option.kind != option->kind || plain->option.length != POSEIDON_OPTION_BYTES ||
+	    plain->option.experiment != option->experiment)
+		return 0;
+	*option = plain->option;
+	return 1;
+}
+
 static void read_option(struct bpf_sock_ops *context)
 {
 	struct option option = SEARCH;
 	struct poseidon_telemetry *seen;
 	u16 delay, echo;
 
-	if (!find_option(context, &option, 0))
+	if (!find_plain_option(context, &option) && !find_option(context, &option, 0))
 		return;
 	seen = telemetry_of(context);
 	if (!seen)
