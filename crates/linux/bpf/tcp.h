@@ -22,7 +22,7 @@ struct poseidon_settings {
 	u64 delay_guard;           /* ns: see guard() */
 	u32 base_rtt;              /* ns; 0: the smallest RTT that the connection has seen */
 	u8 is_default;             /* sockets of the cgroup get this congestion control without asking */
-	u8 ack_every_packet;       /* a receiver holds no ACK back */
+	u8 ack_every_packet;       /* a receiver holds no ACK back, unless packets come fast */
 	u8 unused[2];
 };
 

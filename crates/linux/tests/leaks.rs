@@ -4,7 +4,7 @@ mod room;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
-use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfoIter, ProgInfoIter};
+use libbpf_rs::query::{LinkInfo, LinkInfoIter, LinkTypeInfo, MapInfoIter, ProgInfoIter};
 use poseidon_linux::rpm::{self, Rpm};
 use poseidon_linux::switch::{self, Switch};
 use poseidon_linux::tcp::{self, Settings, TcpError};
@@ -20,6 +20,10 @@ use std::time::Instant;
 use std::{env, fs, thread};
 
 const TIMES: usize = 200;
+/// Programs and maps of `bpf/tcp.bpf.c`.
+const TCP: &[&str] = &["poseidon", "telemetry", "totals", "about", ".rodata"];
+/// Those of `bpf/switch.bpf.c` and `bpf/rpm.bpf.c`.
+const PORTS: &[&str] = &["switch_egress", "rpm_", "config", "stats", "queue", "counters", ".rodata"];
 const PORT: u16 = 5_055;
 
 /// Set inside the namespaces.
@@ -47,37 +51,41 @@ fn on_and_off_two_hundred_times_leaves_nothing() {
 }
 
 fn inside() {
-    let before = Kernel::now();
+    let namespaces = namespaces();
     // 1 Gbit/s: enough that connections are never idle, and a queue that can be read.
     let room = Room::new(1_000, 300_000);
     let cgroup = Cgroup::new();
-    let with_room = Kernel::now();
 
-    let began = now();
-    let connections = under_traffic(&room, &cgroup, || (0..TIMES).for_each(|_| tcp_on_and_off(&cgroup)));
+    let (began, mut ours) = (now(), Kernel::default());
+    let connections =
+        under_traffic(&room, &cgroup, || (0..TIMES).for_each(|_| tcp_on_and_off(&cgroup, &mut ours)));
     println!("tcp: {TIMES} times on and off in {:.1?}, {connections} connections", began.elapsed());
     assert!(connections >= TIMES as u64 / 2, "{connections} connections");
-    with_room.assert_no_more("tcp");
+    ours.assert_gone("tcp", TCP, [10, 5, 3]);
 
-    let began = now();
+    let (began, mut ours) = (now(), Kernel::default());
     let connections = under_traffic(&room, &cgroup, || {
-        room.enter(Place::Router, || (0..TIMES).for_each(|_| ports_on_and_off()));
+        room.enter(Place::Router, || (0..TIMES).for_each(|_| ports_on_and_off(&mut ours)));
     });
     println!("switch and rpm: {TIMES} times each in {:.1?}, {connections} connections", began.elapsed());
-    with_room.assert_no_more("switch and rpm");
+    ours.assert_gone("switch and rpm", PORTS, [3, 6, 0]);
 
     drop((room, cgroup));
-    before.assert_no_more("the room");
+    assert_eq!(self::namespaces(), namespaces);
     assert!(!Path::new("/sys/fs/bpf/poseidon").exists(), "files of ours in /sys/fs/bpf");
 }
 
-fn tcp_on_and_off(cgroup: &Cgroup) {
+fn tcp_on_and_off(cgroup: &Cgroup, ours: &mut Kernel) {
     let settings =
         Settings { cgroup: Some(cgroup.path.clone()), ..Settings::for_rate(BitRate::from_gbps(1)) };
     // The name is the machine's: somebody else may have it for a while.
     for _ in 0..120 {
+        let before = Kernel::now(TCP);
         match tcp::enable(&settings) {
-            Ok(_) => break,
+            Ok(_) => {
+                ours.add(before, TCP);
+                break;
+            }
             Err(TcpError::Kernel(_)) => wait(Duration::from_millis(500)),
             Err(why) => panic!("{why}"),
         }
@@ -87,9 +95,11 @@ fn tcp_on_and_off(cgroup: &Cgroup) {
     tcp::disable().unwrap_or_else(|error| panic!("{error}"));
 }
 
-fn ports_on_and_off() {
+fn ports_on_and_off(ours: &mut Kernel) {
+    let before = Kernel::now(PORTS);
     let stamps = Switch::attach("e1", switch::Options::default()).unwrap_or_else(|error| panic!("{error}"));
     let marks = Rpm::attach("e1", rpm::Options::default()).unwrap_or_else(|error| panic!("{error}"));
+    ours.add(before, PORTS);
     stamps.detach().unwrap_or_else(|error| panic!("{error}"));
     marks.detach().unwrap_or_else(|error| panic!("{error}"));
 }
@@ -140,79 +150,60 @@ fn drain(mut stream: TcpStream) {
     while let Ok(1..) = stream.read(&mut room) {}
 }
 
-/// What the kernel holds that could be ours, by number.
-#[derive(Debug, PartialEq, Eq)]
-struct Kernel {
-    programs: BTreeSet<u32>,
-    maps: BTreeSet<u32>,
-    links: BTreeSet<u32>,
-    namespaces: BTreeSet<String>,
-}
+/// What the kernel holds of programs, maps and links, by number. No number is given twice.
+#[derive(Debug, Default)]
+struct Kernel([BTreeSet<u32>; 3]);
 
 impl Kernel {
-    fn now() -> Self {
-        let program_names = ["poseidon_", "switch_egress", "rpm_"];
-        // Of bpf/tcp.bpf.c, switch.bpf.c and rpm.bpf.c, and what asks whether loading is allowed.
-        let map_names = [
-            "poseidon",
-            "telemetry",
-            "totals",
-            "about",
-            ".rodata",
-            "config",
-            "stats",
-            "queue",
-            "counters",
-            "may_load",
-        ];
-        let begins = |name: &str, with: &[&str]| with.iter().any(|begin| name.starts_with(begin));
-        let is_ours = |link: &LinkTypeInfo| {
-            matches!(link, LinkTypeInfo::StructOps(_) | LinkTypeInfo::Cgroup(_) | LinkTypeInfo::Iter(_))
+    /// With one of these names, or the beginning of it.
+    fn now(names: &[&str]) -> Self {
+        let is_meant = |name: &str| names.iter().any(|begin| name.starts_with(begin));
+        let programs = ProgInfoIter::default().filter(|program| is_meant(&program.name.to_string_lossy()));
+        let programs: BTreeSet<u32> = programs.map(|program| program.id).collect();
+        let maps = MapInfoIter::default().filter(|map| is_meant(&map.name.to_string_lossy()));
+        let is_link = |link: &LinkInfo| {
+            programs.contains(&link.prog_id) || matches!(link.info, LinkTypeInfo::StructOps(_))
         };
-        Self {
-            programs: ProgInfoIter::default()
-                .filter(|program| begins(&program.name.to_string_lossy(), &program_names))
-                .map(|program| program.id)
-                .collect(),
-            maps: MapInfoIter::default()
-                .filter(|map| begins(&map.name.to_string_lossy(), &map_names))
-                .map(|map| map.id)
-                .collect(),
-            links: LinkInfoIter::default().filter(|link| is_ours(&link.info)).map(|link| link.id).collect(),
-            // Those with a name are files here.
-            namespaces: fs::read_dir("/run/netns")
-                .expect("it was made")
-                .flatten()
-                .map(|entry| entry.file_name().to_string_lossy().into_owned())
-                .collect(),
+        let links = LinkInfoIter::default().filter(is_link).map(|link| link.id).collect();
+        let maps = maps.map(|map| map.id).collect();
+        Self([programs, maps, links])
+    }
+
+    /// What of these names has come since `before` is ours: who does the same on this machine in that moment would be taken for us.
+    fn add(&mut self, before: Self, names: &[&str]) {
+        for ((ours, now), before) in self.0.iter_mut().zip(Self::now(names).0).zip(before.0) {
+            ours.extend(now.difference(&before));
         }
     }
 
-    /// What is there and was not.
-    fn more(&self) -> [usize; 4] {
-        let now = Self::now();
-        [
-            now.programs.difference(&self.programs).count(),
-            now.maps.difference(&self.maps).count(),
-            now.links.difference(&self.links).count(),
-            now.namespaces.difference(&self.namespaces).count(),
-        ]
-    }
-
-    /// The kernel frees after the last connection and a grace period: some time, with a bound.
-    fn assert_no_more(&self, of: &str) {
+    /// The kernel frees after the last connection and a grace period: some time, with a bound. There were at least so many each time,
+    /// so that this is not empty for want of looking.
+    fn assert_gone(&self, of: &str, names: &[&str], each_time: [usize; 3]) {
+        let were = self.0.each_ref().map(BTreeSet::len);
+        assert!(were.iter().zip(each_time).all(|(were, each)| *were >= each * TIMES), "{of}: {were:?}");
         let began = now();
-        while self.more() != [0; 4] {
+        loop {
+            let now = Self::now(names);
+            let mut stayed = self.0.iter().zip(&now.0).map(|(ours, now)| ours.intersection(now).count());
+            let stayed: [usize; 3] = core::array::from_fn(|_| stayed.next().unwrap_or(0));
+            if stayed == [0; 3] {
+                break;
+            }
+            let names: Vec<_> = ProgInfoIter::default().map(|program| program.name).collect();
             assert!(
                 began.elapsed() < Duration::from_secs(20),
-                "{of}: programs, maps, links and namespaces that stayed: {:?}; is anybody else at it? {:?}",
-                self.more(),
-                ProgInfoIter::default().map(|program| program.name).collect::<Vec<_>>()
+                "{of}: of {were:?} programs, maps and links {stayed:?} stayed, among {names:?}"
             );
             wait(Duration::from_millis(50));
         }
-        println!("{of}: nothing stayed, after {:.1?}", began.elapsed());
+        println!("{of}: of {were:?} programs, maps and links none stayed, after {:.1?}", began.elapsed());
     }
+}
+
+/// Those with a name are files here.
+fn namespaces() -> BTreeSet<String> {
+    let files = fs::read_dir("/run/netns").expect("it was made").flatten();
+    files.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
 /// A cgroup of the test's own.

@@ -34,7 +34,7 @@ pub struct Settings {
     pub delay_guard: Option<Nanos>,
     /// Sockets of the cgroup get Poseidon without asking for it.
     pub default: bool,
-    /// Receivers acknowledge every packet at once.
+    /// Receivers acknowledge every packet at once, while fewer than eight come per round trip.
     pub ack_every_packet: bool,
     /// The cgroup whose sockets speak the option; without one, a cgroup `poseidon` of our own.
     pub cgroup: Option<PathBuf>,
