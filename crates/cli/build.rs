@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 fn main() {
     let own = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").expect("cargo says where it is"));
-    println!("cargo::rustc-env=POSEIDON_CODE={}", code_hash(&own.join("..")));
+    println!("cargo::rustc-env=POSEIDON_CODE={}", code_hash(&own.join(".."), &CODE));
+    println!("cargo::rustc-env=POSEIDON_LINUX_CODE={}", code_hash(&own.join(".."), &LINUX_CODE));
     let root = own.join("../../scenarios");
     println!("cargo::rerun-if-changed={}", root.display());
     let mut files = Vec::new();
@@ -57,15 +58,18 @@ const CODE: [&str; 12] = [
     "lab/src/stats.rs",
 ];
 
-/// The hash of that code, of the crates that it computes with and of the compiler.
-fn code_hash(crates: &Path) -> String {
+/// What a summary of real packets depends on beside.
+const LINUX_CODE: [&str; 3] = ["linux/src", "linux/bpf", "testbed/src"];
+
+/// The hash of code, of the crates that it computes with and of the compiler.
+fn code_hash(crates: &Path, places: &[&str]) -> String {
     let mut files = Vec::new();
-    for place in CODE.map(|place| crates.join(place)) {
+    for place in places.iter().map(|place| crates.join(place)) {
         println!("cargo::rerun-if-changed={}", place.display());
         if place.is_file() {
             files.push(place);
         } else {
-            collect(&place, "rs", &mut files);
+            ["rs", "c", "h"].iter().for_each(|kind| collect(&place, kind, &mut files));
         }
     }
     files.sort();

@@ -35,7 +35,7 @@ pub(crate) fn identity(on: On) -> String {
         On::Sim => own,
         On::Linux => {
             let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-            format!("{own} on Linux {}", release.trim())
+            format!("{own} on Linux {} ({})", release.trim(), env!("POSEIDON_LINUX_CODE"))
         }
     }
 }
