@@ -1,0 +1,78 @@
+//! What sockets and controllers of one [`crate::Poseidon`] have in common.
+
+use crate::address::Fingerprints;
+use crate::config::{Config, Observer, PlainPeers};
+use crate::flow::Flow;
+use crate::flows::Flows;
+use crate::metrics::{FlowMetrics, Metrics, Totals};
+use crate::peers::Peers;
+use crate::signal::Bounds;
+use core::sync::atomic::Ordering::Relaxed;
+use poseidon_types::{Bytes, Nanos, Packets};
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) flows: Flows,
+    pub(crate) peers: Peers,
+    pub(crate) prints: Fingerprints,
+    pub(crate) totals: Totals,
+    pub(crate) plain_peers: PlainPeers,
+    pub(crate) packet: u16,
+    pub(crate) bounds: Bounds,
+    pub(crate) observer: Option<Observer>,
+}
+
+impl Shared {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            flows: Flows::new(),
+            peers: Peers::new(),
+            prints: Fingerprints::new(),
+            totals: Totals::default(),
+            plain_peers: config.plain_peers,
+            packet: config.packet,
+            bounds: config.bounds(),
+            observer: config.observer.clone(),
+        }
+    }
+
+    pub(crate) fn metrics(&self) -> Metrics {
+        let table = self.flows.read();
+        Metrics {
+            flows: table.each().map(|flow| of_flow(flow)).collect(),
+            handshakes: table.sizes().1,
+            with_prefix: self.totals.with_prefix.load(Relaxed),
+            plain: self.totals.plain.load(Relaxed),
+            refused: self.totals.refused.load(Relaxed),
+            malformed: self.totals.malformed.load(Relaxed),
+            ruined: self.totals.ruined.load(Relaxed),
+            strangers: self.totals.strangers.load(Relaxed),
+        }
+    }
+}
+
+pub(crate) fn of_flow(flow: &Flow) -> FlowMetrics {
+    let gauges = &flow.gauges;
+    let [window, delay, rtt] = [&gauges.window, &gauges.delay, &gauges.rtt].map(|gauge| gauge.load(Relaxed));
+    FlowMetrics {
+        number: flow.number,
+        tag: flow.tag(),
+        remote: flow.cold().remote,
+        speaks_shim: flow.is_linked(),
+        mode: gauges.mode(),
+        law_window: Packets::from_q24(gauges.law_window_q24.load(Relaxed)),
+        window: Bytes::new(window),
+        delay: Nanos::new(delay),
+        rtt: Nanos::new(rtt),
+        acks_with_telemetry: gauges.acks_with_telemetry.load(Relaxed),
+        acks_without_telemetry: gauges.acks_without_telemetry.load(Relaxed),
+        told: gauges.told_range(),
+        guarded: gauges.guarded.load(Relaxed),
+        implausible: gauges.implausible.load(Relaxed),
+        below_floor: gauges.below_floor.load(Relaxed),
+        unpaced: gauges.unpaced.load(Relaxed),
+        mode_changes: gauges.mode_changes.load(Relaxed),
+        losses: gauges.losses.load(Relaxed),
+        timeouts: gauges.timeouts.load(Relaxed),
+    }
+}
