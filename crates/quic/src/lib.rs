@@ -1,4 +1,4 @@
-//! Poseidon in [quinn](quinn): a program changes two lines, and its connections are steered by the switches on their path.
+//! Poseidon in [quinn]: a program changes two lines, and its connections are steered by the switches on their path.
 //!
 //! ```no_run
 //! use poseidon_quic::{Config, Poseidon};
@@ -32,10 +32,10 @@
 //! # Which connection a stamp belongs to
 //!
 //! quinn tells neither its controllers which connection they are for nor its socket whose packets it sends. On the way out, the three
-//! calls that a datagram makes follow each other on one thread ([`context`]). On the way in, two tags stand beside the stamp
+//! calls that a datagram makes follow each other on one thread (`context.rs`). On the way in, two tags stand beside the stamp
 //! ([`prefix`]): sixteen connections between two addresses are sixteen pairs of tags. A path that moves to another address gets
 //! another tag, so a stamp of the old path is nobody's. Two ends learn each other's tags from the connection ids of the handshake
-//! ([`handshake`]). No address, connection id or header is believed beyond that: a tag counts only from the address where its flow sends to.
+//! (`handshake.rs`). No address, connection id or header is believed beyond that: a tag counts only from the address where its flow sends to.
 //!
 //! # What quinn cannot carry
 //!

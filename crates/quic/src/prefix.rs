@@ -15,7 +15,7 @@
 //! connection (a reset, a retry), `yours` before anything was heard.
 //!
 //! A reflection belongs inside authenticated bytes, but quinn has no frame to put it in. So it is as trusted as the shim: not. What
-//! a lie can do is bounded by the host ([`crate::signal`]).
+//! a lie can do is bounded by the host (`signal.rs`).
 //!
 //! A shim's first byte is `0x1_`: bit `0x40`, which QUIC sets in every packet unless both ends agreed to grease it, is clear. So
 //! one byte tells a datagram with a prefix from plain QUIC.
