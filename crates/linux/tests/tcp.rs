@@ -71,7 +71,8 @@ fn one_end_speaks(room: &Room, cgroup: &Path) {
     println!("{flow}\n{} Mbit/s", sent.mbps());
     assert!(!flow.speaks_option && flow.mode == Mode::Delay, "{flow:?}");
     assert_eq!((flow.counters.acks_with_echo, flow.mss.get()), (0, 1_448), "{flow:?}");
-    assert!(sent.fills_100_mbps(), "{} Mbit/s", sent.mbps());
+    // Not all of it: an ACK for two packets waits for the second, and of a target of two and a half packets that is one.
+    assert!(sent.mbps() > 30, "{} Mbit/s", sent.mbps());
 
     // Nor does the listener's end say a word after the handshake.
     let sent = transfer(room, None, Some(cgroup), 1, 1);
