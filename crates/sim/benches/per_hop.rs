@@ -51,7 +51,7 @@ macro_rules! rows {
 }
 rows! {
     poseidon = "poseidon", Stamp::MaxHopDelay(DelayCarrier::Shim), 112_000_000;
-    swift = "swift", Stamp::MaxHopDelay(DelayCarrier::Shim), 68_000_000;
+    swift = "swift", Stamp::MaxHopDelay(DelayCarrier::Shim), 69_000_000;
     hpcc = "hpcc", Stamp::HopRecords(RecordCarrier::HpccNs3), 123_000_000;
     dctcp = "dctcp", Stamp::Off, 102_000_000;
 }
