@@ -71,7 +71,7 @@ fn one_end_speaks(room: &Room, cgroup: &Path) {
     println!("{flow}\n{} Mbit/s", sent.mbps());
     assert!(!flow.speaks_option && flow.mode == Mode::Delay, "{flow:?}");
     assert_eq!((flow.counters.acks_with_echo, flow.mss.get()), (0, 1_448), "{flow:?}");
-    // Not all of it: an ACK for two packets waits for the second, and of a target of two and a half packets that is one.
+    // Between 46 and 95 were seen, mostly 95. A window per 40 ms, which is the fault to look for, would be 1.
     assert!(sent.mbps() > 30, "{} Mbit/s", sent.mbps());
 
     // Nor does the listener's end say a word after the handshake.
