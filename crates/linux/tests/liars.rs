@@ -94,7 +94,7 @@ fn told_anything(room: &Room) {
 fn dropped_for_its_option(room: &Room) {
     let on = On::with(&[]);
     port::put(room, FORWARD, "dropper", [0; 2]);
-    let sent = on.send(room, PORT, 500);
+    let sent = on.send(room, PORT, 1_000);
     let flow = show("dropped for its option", &sent);
     assert!(!flow.speaks_option && flow.mss.get() == 1_448, "{flow:?}");
 }

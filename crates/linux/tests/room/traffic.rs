@@ -31,7 +31,8 @@ pub(crate) struct Traffic<'a> {
 pub(crate) struct Sent {
     /// Bytes per second that arrived, per connection.
     pub(crate) rates: Vec<u64>,
-    /// After three quarters of the time, both ends of these connections; empty where Poseidon is off.
+    /// After three quarters of the time or the last time that all were seen, both ends of these connections; empty where Poseidon
+    /// is off.
     pub(crate) table: Vec<TcpFlow>,
     /// What round trips waited, of all that send: in the middle of nine looks, because a busy machine makes single ones late.
     pub(crate) queueing: Nanos,
@@ -76,10 +77,14 @@ impl Room {
             let (mut table, mut queueing) = (Vec::new(), Vec::new());
             for _ in 0..LOOKS {
                 thread::sleep(time / 2 / LOOKS);
-                table = tcp::flows().unwrap_or_default();
-                table.retain(|flow| flow.local == address || flow.remote == address);
-                let sending = table.iter().filter(|flow| flow.remote == address);
+                let mut seen = tcp::flows().unwrap_or_default();
+                seen.retain(|flow| flow.local == address || flow.remote == address);
+                let sending = seen.iter().filter(|flow| flow.remote == address);
                 queueing.extend(sending.map(|flow| flow.rtt - flow.base_rtt));
+                // A look is late on a busy machine, and the connections may be over.
+                if seen.len() >= table.len() {
+                    table = seen;
+                }
             }
             queueing.sort_unstable();
             let queueing = queueing.get(queueing.len() / 2).copied().unwrap_or(Nanos::ZERO);
