@@ -184,9 +184,26 @@ fn accounts(finished: &[Finished]) {
             None => cells.push((name, vec![run])),
         }
     }
-    let head =
-        ["cell", "seeds", "laws bound", "decisions", "with telemetry", "drops", "timeouts", "packet-hops"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let mut head = vec![
+        "cell",
+        "seeds",
+        "laws bound",
+        "decisions",
+        "with telemetry",
+        "drops",
+        "timeouts",
+        "packet-hops",
+    ];
+    let is_marked = finished.iter().any(|run| run.manifest.account["marks"].as_u64() > Some(0));
+    if is_marked {
+        head.extend(["marks", "of them taken along"]);
+    }
+    let late = |run: &Finished| run.manifest.account["late_ps"].as_u64().unwrap_or(0);
+    let is_real = finished.iter().any(|run| late(run) > 0);
+    if is_real {
+        head.push("late at worst");
+    }
+    let mut rows: Vec<Vec<String>> = vec![head.into_iter().map(str::to_owned).collect()];
     for (name, runs) in cells {
         let sum =
             |key: &str| -> u64 { runs.iter().filter_map(|run| run.manifest.account[key].as_u64()).sum() };
@@ -202,7 +219,7 @@ fn accounts(finished: &[Finished]) {
         } else {
             String::new()
         };
-        rows.push(vec![
+        let mut row = vec![
             name,
             runs.len().to_string(),
             bound.join(", "),
@@ -211,7 +228,15 @@ fn accounts(finished: &[Finished]) {
             sum("dropped_packets").to_string(),
             sum("timeouts").to_string(),
             sum("packet_hops").to_string(),
-        ]);
+        ];
+        if is_marked {
+            row.extend([sum("marks").to_string(), sum("marks_taken").to_string()]);
+        }
+        if is_real {
+            let latest = runs.iter().map(|run| late(run)).max().unwrap_or(0);
+            row.push(format!("{:.1} ms", latest as f64 / 1e9));
+        }
+        rows.push(row);
     }
     say!("\nWhat really happened");
     plain(&rows);

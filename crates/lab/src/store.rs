@@ -317,6 +317,7 @@ fn account(report: &Report) -> serde_json::Value {
     serde_json::json!({
         "ended_ps": report.ended.get(),
         "broken_off": report.broken_off,
+        "late_ps": report.late.get(),
         "packet_hops": report.packet_hops,
         "sent_packets": report.sent,
         "delivered_packets": report.delivered,
@@ -326,6 +327,7 @@ fn account(report: &Report) -> serde_json::Value {
         "retransmitted_packets": report.retransmitted,
         "timeouts": report.timeouts,
         "marks": report.marks,
+        "marks_taken": report.marks_taken,
         "pauses": report.pauses,
         "repaths": report.repaths,
         "decisions": report.decisions,

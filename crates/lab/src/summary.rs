@@ -140,11 +140,13 @@ pub const METRICS: &[MetricInfo] = &[
     metric("retransmitted", "run", "data packets sent again, whole run"),
     metric("timeouts", "run", "timers that fired after silence, whole run"),
     metric("marks", "run", "congestion marks, whole run"),
+    metric("marks_taken_share", "run", "of those, the share that a packet or an ACK took along"),
     metric("repaths", "run", "changes of path, whole run"),
     metric("pauses", "run", "times that a node was told to stop, whole run"),
     metric("decisions", "run", "ACKs that laws saw, whole run"),
     metric("telemetry_share", "run", "of those, with telemetry from a hop"),
     metric("packet_hops", "run", "packets that crossed a link, whole run"),
+    metric("late_ms", "run", "on real packets: how late the machine was at worst"),
 ];
 
 const fn metric(name: &'static str, of: &'static str, says: &'static str) -> MetricInfo {

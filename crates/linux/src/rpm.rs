@@ -127,6 +127,11 @@ impl Counts {
         self.marked_forward + self.mark_waits + self.no_memory_out
     }
 
+    /// Marks that a packet or an ACK took along.
+    pub const fn taken(&self) -> u64 {
+        self.marked_forward + self.ack_marked
+    }
+
     /// Marks that wait for an ACK now.
     pub const fn waiting(&self) -> u64 {
         self.mark_waits.saturating_sub(self.ack_marked + self.no_memory_in + self.forgotten)

@@ -30,6 +30,8 @@ pub struct Report {
     pub ended: Picos,
     /// Whether it was broken off before its time.
     pub broken_off: bool,
+    /// Where time is real: how late the machine was at worst. A run that stood still so long says little.
+    pub late: Picos,
     /// Packets that crossed a link.
     pub packet_hops: u64,
     /// Data packets that hosts sent, retransmissions included.
@@ -48,6 +50,8 @@ pub struct Report {
     pub timeouts: u64,
     /// Congestion marks that switches gave, either way.
     pub marks: u64,
+    /// Of those, the ones that a packet or an ACK took along; others were still waiting for an ACK, or waited too long.
+    pub marks_taken: u64,
     /// Times that a node was told to stop sending.
     pub pauses: u64,
     /// Times that a connection changed its path.
@@ -69,6 +73,7 @@ impl Report {
     pub fn add(&mut self, part: &Self) {
         self.ended = self.ended.max(part.ended);
         self.broken_off |= part.broken_off;
+        self.late = self.late.max(part.late);
         self.packet_hops += part.packet_hops;
         self.sent += part.sent;
         self.delivered += part.delivered;
@@ -78,6 +83,7 @@ impl Report {
         self.retransmitted += part.retransmitted;
         self.timeouts += part.timeouts;
         self.marks += part.marks;
+        self.marks_taken += part.marks_taken;
         self.pauses += part.pauses;
         self.repaths += part.repaths;
         self.decisions += part.decisions;

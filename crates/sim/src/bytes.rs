@@ -46,8 +46,8 @@ coded! {
     DecisionRow { at, connection, packet, rtt, marked, hop_delay, hop_queue, window }
     Done { report, left_over }
     Report {
-        ended, broken_off, packet_hops, sent, delivered, replies, dropped, in_flight, retransmitted, timeouts, marks, pauses, repaths,
-        decisions, decisions_with_telemetry, sent_bytes, delivered_bytes, result_hash,
+        ended, broken_off, late, packet_hops, sent, delivered, replies, dropped, in_flight, retransmitted, timeouts, marks, marks_taken,
+        pauses, repaths, decisions, decisions_with_telemetry, sent_bytes, delivered_bytes, result_hash,
     }
 }
 
@@ -250,6 +250,7 @@ mod tests {
         let report = Report {
             ended: Picos::new(rng.next_u64()),
             broken_off: true,
+            late: Picos::new(rng.next_u64()),
             packet_hops: rng.next_u64(),
             sent: rng.next_u64(),
             delivered: rng.next_u64(),
@@ -259,6 +260,7 @@ mod tests {
             retransmitted: rng.next_u64(),
             timeouts: rng.next_u64(),
             marks: rng.next_u64(),
+            marks_taken: rng.next_u64(),
             pauses: rng.next_u64(),
             repaths: rng.next_u64(),
             decisions: rng.next_u64(),

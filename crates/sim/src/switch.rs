@@ -341,6 +341,7 @@ impl Switches {
             Kind::Ack | Kind::Nack => {
                 if self.reverse.takes_mark(at, port, packet, now) {
                     packet.tag.set_marked(true);
+                    world.report.marks_taken += 1;
                 }
                 if let Some(rotor) = world.network.rotor().filter(|_| packet.to_rack == switch) {
                     let to = world.plan.connections[packet.connection as usize].to;
@@ -554,6 +555,7 @@ impl Switches {
                 world.report.marks += 1;
                 if self.reverse.marks_forward(at, port, packet, now) {
                     packet.tag.set_marked(true);
+                    world.report.marks_taken += 1;
                 }
             }
         }

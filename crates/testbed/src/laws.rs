@@ -8,6 +8,9 @@ use poseidon_linux::peers::Peer;
 use poseidon_linux::tcp::{self, Settings};
 use poseidon_plan::{Plan, PlanError};
 
+/// Laws whose parameters Linux has fixed.
+const AS_THEY_ARE: [&str; 3] = ["cubic", "bbr", "dctcp"];
+
 /// The congestion controls of a run, in the kernel until this is dropped.
 pub(crate) struct Laws {
     /// By law of the plan: what a socket asks for.
@@ -63,11 +66,16 @@ impl Laws {
                 self._peers.push(peer.map_err(|why| failed("Swift in TCP", why))?);
                 Ok(())
             }
+            own if AS_THEY_ARE.contains(&own.law()) && Some(own) != AnyParams::of(own.law()).as_ref() => {
+                Err(PlanError::Unsupported(
+                    "parameters of cubic, bbr and dctcp, which run as Linux has them; leave them out",
+                ))
+            }
             AnyParams::Dctcp(_) => {
                 self._peers.push(Peer::dctcp().map_err(|why| failed("DCTCP in TCP", why))?);
                 Ok(())
             }
-            other if ["cubic", "bbr", "reno"].contains(&other.law()) => Ok(()),
+            own if AS_THEY_ARE.contains(&own.law()) => Ok(()),
             _ => Err(PlanError::Unsupported(
                 "this law; Linux has poseidon, swift, dctcp, cubic and bbr here, the simulator has all",
             )),

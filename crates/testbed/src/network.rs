@@ -42,6 +42,7 @@ pub(crate) struct Counted {
     pub(crate) packets: u64,
     pub(crate) dropped: u64,
     pub(crate) marks: u64,
+    pub(crate) marks_taken: u64,
 }
 
 impl<'a> Network<'a> {
@@ -197,6 +198,7 @@ impl<'a> Network<'a> {
                 all.packets += port.packets;
                 all.dropped += port.dropped;
                 all.marks += port.marks;
+                all.marks_taken += port.marks_taken;
             }
         }
         Ok(all)
@@ -209,14 +211,15 @@ impl<'a> Network<'a> {
         let all = queues.as_array().into_iter().flatten();
         let root = all.clone().find(|queue| queue["root"] == true);
         let number = |name: &str| root.and_then(|queue| queue[name].as_u64()).unwrap_or(0);
-        let marks = match self.plan.switch.mark {
-            AnyMark::Off(_) => 0,
+        let (marks, marks_taken) = match self.plan.switch.mark {
+            AnyMark::Off(_) => (0, 0),
             _ => {
                 let port = Rpm::open(device).map_err(|why| failed("marking", why))?;
-                port.status().map_err(|why| failed("marking", why))?.counts.decisions()
+                let counts = port.status().map_err(|why| failed("marking", why))?.counts;
+                (counts.decisions(), counts.taken())
             }
         };
-        Ok(Counted { packets: number("packets"), dropped: number("drops"), marks })
+        Ok(Counted { packets: number("packets"), dropped: number("drops"), marks, marks_taken })
     }
 
     /// A number of the hosts' TCP, over all of them: the name in a line of `/proc/net/snmp` or `netstat` that begins with `head`.

@@ -42,9 +42,9 @@ pub(crate) fn run(plan: &Plan, layout: &Layout, sink: &mut dyn Sink) -> Result<R
     let flows = open.into_iter().map(|open| open.start(plan, clock, &tell)).collect::<Result<Vec<_>>>()?;
     let samples = Samples { plan, network: &network, sojourns: &sojourns, flows: &flows, clock, rows: &told };
     let ended = samples.take(sink);
-    let report = ended.and_then(|(ended, broken_off)| {
+    let report = ended.and_then(|taken| {
         let mut report = report(&network, &laws, &flows)?;
-        (report.ended, report.broken_off) = (ended, broken_off);
+        (report.ended, report.broken_off, report.late) = (taken.ended, taken.broken_off, taken.late);
         Ok(report)
     });
     flows.into_iter().for_each(Flow::end);
@@ -61,11 +61,19 @@ struct Samples<'a> {
     rows: &'a Receiver<Row>,
 }
 
+/// How the samples of a run went.
+struct Taken {
+    ended: Picos,
+    broken_off: bool,
+    /// How long after its time the latest of them came.
+    late: Picos,
+}
+
 impl Samples<'_> {
-    /// Until the run is over: when that is, and whether it was broken off.
-    fn take(&self, sink: &mut dyn Sink) -> Result<(Picos, bool)> {
+    /// Until the run is over.
+    fn take(&self, sink: &mut dyn Sink) -> Result<Taken> {
         let mut changes = changes(self.plan);
-        let (mut at, mut finished) = (Picos::ZERO, 0);
+        let (mut at, mut finished, mut late) = (Picos::ZERO, 0, Picos::ZERO);
         while at < self.plan.stop {
             at = (at + self.plan.sample_every).min(self.plan.stop);
             while let Some((when, switch, stamps)) = changes.pop_if(|(when, ..)| *when <= at) {
@@ -73,14 +81,15 @@ impl Samples<'_> {
                 self.network.set_stamps(switch, stamps)?;
             }
             self.clock.wait(at);
+            late = late.max(self.clock.now() - at);
             self.sample(at, sink)?;
             finished += self.hand_over(sink);
             let progress = Progress { now: at, packet_hops: 0, finished };
             if sink.progress(progress) == ControlFlow::Break(()) {
-                return Ok((at, true));
+                return Ok(Taken { ended: at, broken_off: true, late });
             }
         }
-        Ok((at, false))
+        Ok(Taken { ended: at, broken_off: false, late })
     }
 
     fn sample(&self, at: Picos, sink: &mut dyn Sink) -> Result<()> {
@@ -144,6 +153,7 @@ fn report(network: &Network<'_>, laws: &Laws, flows: &[Flow]) -> Result<Report> 
         packet_hops: counted.packets,
         dropped: counted.dropped,
         marks: counted.marks,
+        marks_taken: counted.marks_taken,
         sent: network.of_hosts("Tcp:", "OutSegs")?,
         delivered: network.of_hosts("Tcp:", "InSegs")?,
         retransmitted: network.of_hosts("Tcp:", "RetransSegs")?,

@@ -271,9 +271,15 @@ fn report_values(report: &Report, values: &mut BTreeMap<String, f64>) {
     put("pauses", report.pauses);
     put("decisions", report.decisions);
     put("packet_hops", report.packet_hops);
-    if report.decisions > 0 {
-        let share = report.decisions_with_telemetry as f64 / report.decisions as f64;
-        values.insert("run.telemetry_share".into(), share);
+    let mut put_share = |name: &str, part: u64, of: u64| {
+        if of > 0 {
+            values.insert(format!("run.{name}"), part as f64 / of as f64);
+        }
+    };
+    put_share("telemetry_share", report.decisions_with_telemetry, report.decisions);
+    put_share("marks_taken_share", report.marks_taken, report.marks);
+    if report.late > Picos::ZERO {
+        values.insert("run.late_ms".into(), report.late.get() as f64 / 1e9);
     }
 }
 
