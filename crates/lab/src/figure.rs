@@ -208,7 +208,7 @@ fn series(spec: &FigureSpec, name: &str, runs: &[Ran]) -> Chart {
     }
     all.extend(expected(spec, runs));
     let mut chart = chart(spec, scale(spec.log_x), scale(spec.log_y), Marks::Lines(all));
-    in_milliseconds(&mut chart);
+    in_a_fitting_unit(&mut chart);
     chart
 }
 
@@ -230,15 +230,19 @@ fn expected(spec: &FigureSpec, runs: &[Ran]) -> Option<Line> {
     Some(Line { name: reference_name(spec), points, half: Vec::new(), is_reference: true })
 }
 
-/// Long times read better in milliseconds.
-fn in_milliseconds(chart: &mut Chart) {
+/// Long times read better in milliseconds, and very long ones in seconds.
+fn in_a_fitting_unit(chart: &mut Chart) {
     let Marks::Lines(lines) = &mut chart.marks else { return };
     let longest = lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(0.0, f64::max);
-    if chart.x.label == "us" && longest > 5_000.0 {
-        chart.x.label = "ms".into();
-        (chart.x.from, chart.x.to) = (chart.x.from.map(|x| x / 1e3), chart.x.to.map(|x| x / 1e3));
-        lines.iter_mut().flat_map(|line| &mut line.points).for_each(|(x, _)| *x /= 1e3);
-    }
+    let (unit, label) = match longest {
+        _ if chart.x.label != "us" => return,
+        ..=5e3 => return,
+        ..=5e6 => (1e3, "ms"),
+        _ => (1e6, "s"),
+    };
+    chart.x.label = label.into();
+    (chart.x.from, chart.x.to) = (chart.x.from.map(|x| x / unit), chart.x.to.map(|x| x / unit));
+    lines.iter_mut().flat_map(|line| &mut line.points).for_each(|(x, _)| *x /= unit);
 }
 
 /// Half the interval of an estimate, where it rests on enough seeds to be worth drawing: of two it is thirteen standard errors wide.

@@ -122,6 +122,13 @@ fn overview(shown: &[Shown]) -> String {
             text.push_str(&format!("\n## {folder}\n\n| entry | seeds | claim | the paper | must be | ours | verdict |\n|---|---|---|---|---|---|---|\n"));
             paper = Some(folder);
         }
+        if study.verdicts.is_empty() {
+            text.push_str(&format!(
+                "| [{entry}]({}/) | {} | compared, not judged | | | | |\n",
+                study.name,
+                seeds(study)
+            ));
+        }
         for verdict in &study.verdicts {
             let gate = if verdict.gating { " (gate)" } else { "" };
             let cells = [
