@@ -11,6 +11,12 @@ use poseidon_plan::{Plan, PlanError};
 /// Laws whose parameters Linux has fixed.
 const AS_THEY_ARE: [&str; 3] = ["cubic", "bbr", "dctcp"];
 
+/// Whether a plan asks for nothing that Linux does not do.
+fn is_left_to_linux(params: &AnyParams) -> bool {
+    let Some(mut plain) = AnyParams::of(params.law()) else { return false };
+    *params == plain || plain.preset("linux").is_ok() && *params == plain
+}
+
 /// The congestion controls of a run, in the kernel until this is dropped.
 pub(crate) struct Laws {
     /// By law of the plan: what a socket asks for.
@@ -66,11 +72,9 @@ impl Laws {
                 self._peers.push(peer.map_err(|why| failed("Swift in TCP", why))?);
                 Ok(())
             }
-            own if AS_THEY_ARE.contains(&own.law()) && Some(own) != AnyParams::of(own.law()).as_ref() => {
-                Err(PlanError::Unsupported(
-                    "parameters of cubic, bbr and dctcp, which run as Linux has them; leave them out",
-                ))
-            }
+            own if AS_THEY_ARE.contains(&own.law()) && !is_left_to_linux(own) => Err(PlanError::Unsupported(
+                "parameters of cubic, bbr and dctcp, which run as Linux has them; leave out all but preset = \"linux\"",
+            )),
             AnyParams::Dctcp(_) => {
                 self._peers.push(Peer::dctcp().map_err(|why| failed("DCTCP in TCP", why))?);
                 Ok(())
@@ -99,5 +103,22 @@ impl Drop for Laws {
             // It may never have been on.
             let _ = tcp::disable();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_linux_fixes_may_not_be_set() {
+        let cubic = |change: fn(&mut AnyParams)| {
+            let mut params = AnyParams::of("cubic").expect("a law of the table");
+            change(&mut params);
+            is_left_to_linux(&params)
+        };
+        assert!(cubic(|_| {}));
+        assert!(cubic(|params| params.preset("linux").expect("it has one")));
+        assert!(!cubic(|params| params.set("beta", "0.5").expect("within the domain")));
     }
 }

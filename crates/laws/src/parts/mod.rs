@@ -9,6 +9,7 @@
 //! | [`hop_delta`] | what each hop did between two ACKs | hpcc, powertcp |
 //! | [`hystart`] | leaving slow start before the queue overflows | cubic |
 //! | [`reno`] | slow start and congestion avoidance | dctcp, cubic, retcp |
+//! | [`spread_cut`] | a cut that takes a round trip | cubic |
 //! | [`variable_ai`] | variable additive increase (VAI) | hpcc, swift, powertcp |
 //! | [`sampling`] | sampling frequency (SF) | hpcc, swift, powertcp |
 //! | [`probabilistic`] | probabilistic feedback | hpcc, swift |
@@ -26,4 +27,5 @@ pub mod plb;
 pub mod probabilistic;
 pub mod reno;
 pub mod sampling;
+pub mod spread_cut;
 pub mod variable_ai;
