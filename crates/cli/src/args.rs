@@ -1,6 +1,7 @@
 //! What may be written on the command line.
 
 use crate::linux::Linux;
+use crate::perf::Perf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use poseidon_lab::tables::Format;
@@ -127,6 +128,9 @@ pub(crate) enum Command {
     },
     #[command(flatten)]
     Linux(Linux),
+    /// Measure what QUIC carries between two hosts, steered by a law.
+    #[command(subcommand)]
+    Perf(Perf),
     /// Print the JSON Schema of scenarios, for editors.
     Schema,
     /// Print completions for a shell.

@@ -1,8 +1,9 @@
-//! Scenarios: those that are built in, and files.
+//! What has a name: scenarios, those that are built in and files, and laws.
 
 use crate::Failure;
 use poseidon_lab::report::Paper;
 use poseidon_lab::study::Study;
+use poseidon_laws::{AnyParams, LAWS};
 
 /// Name and text of every scenario of the repository.
 pub(crate) const SCENARIOS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
@@ -31,6 +32,14 @@ pub(crate) fn study(name: &str, quick: bool) -> Result<Study, Failure> {
             "there is no file and no scenario {name:?}; `poseidon scenarios` lists those that are built in"
         ))),
     }
+}
+
+/// The defaults of a law.
+pub(crate) fn law(name: &str) -> Result<AnyParams, Failure> {
+    AnyParams::of(name).ok_or_else(|| {
+        let known: Vec<&str> = LAWS.iter().map(|law| law.name).collect();
+        Failure::Usage(format!("there is no law {name:?}; there are {}", known.join(", ")))
+    })
 }
 
 /// The scenarios of papers, or all.

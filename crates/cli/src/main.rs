@@ -12,6 +12,7 @@ mod args;
 mod backend;
 mod catalog;
 mod linux;
+mod perf;
 mod print;
 mod studies;
 mod watch;
@@ -33,7 +34,10 @@ pub(crate) enum Failure {
     /// A gating claim failed.
     Gate(usize),
     /// This build lacks it; says how to get it.
-    #[cfg_attr(feature = "linux", expect(dead_code, reason = "a whole build lacks nothing"))]
+    #[cfg_attr(
+        all(feature = "linux", feature = "quic"),
+        expect(dead_code, reason = "a whole build lacks nothing")
+    )]
     NotBuilt(&'static str),
     /// Ctrl-C.
     Interrupted,
@@ -100,6 +104,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Scenarios { name, json } => print::scenarios(name.as_deref(), json),
         Command::Testbed { what: TestbedCommand::Clean } => backend::clean(),
         Command::Linux(command) => linux::run(&command),
+        Command::Perf(command) => perf::run(&command),
         Command::Schema => {
             let schema = schemars::schema_for!(Scenario);
             say!(

@@ -1,7 +1,7 @@
 //! What people read, and what programs do.
 
 use crate::Failure;
-use crate::catalog::SCENARIOS;
+use crate::catalog::{self, SCENARIOS};
 use poseidon_lab::compare::Row;
 use poseidon_lab::draw::Marks;
 use poseidon_lab::judge::named;
@@ -341,10 +341,7 @@ pub(crate) fn laws(name: Option<&str>, json: bool) -> Result<(), Failure> {
         plain(&rows);
         return Ok(());
     };
-    let params = AnyParams::of(name).ok_or_else(|| {
-        let known: Vec<&str> = LAWS.iter().map(|law| law.name).collect();
-        Failure::Usage(format!("there is no law {name:?}; there are {}", known.join(", ")))
-    })?;
+    let params = catalog::law(name)?;
     let mut rows: Vec<Vec<String>> = Vec::new();
     params.each(&mut |info, value| {
         rows.push(vec![info.name.replace('_', "-"), value.to_string(), info.says.trim().to_owned()]);
@@ -373,7 +370,7 @@ pub(crate) fn laws(name: Option<&str>, json: bool) -> Result<(), Failure> {
 /// The built-in scenarios, or the text of one.
 pub(crate) fn scenarios(name: Option<&str>, json: bool) -> Result<(), Failure> {
     if let Some(name) = name {
-        say!("{}", crate::catalog::study(name, false)?.text.trim_end());
+        say!("{}", catalog::study(name, false)?.text.trim_end());
         return Ok(());
     }
     let studies: Vec<(&str, Study)> = SCENARIOS

@@ -60,8 +60,8 @@ async fn through(phases: &[Does], phase: Duration, config: Config) -> Outcome {
     let mut server = ServerArgs::new(Steering::Law(Box::new(config.clone())));
     server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
     server.once = true;
-    let serving = tokio::spawn(serve(server, |endpoint| {
-        tell.send(endpoint.local_addr().expect("bound")).expect("somebody waits");
+    let serving = tokio::spawn(serve(server, |address| {
+        tell.send(address).expect("somebody waits");
     }));
     let relay = Relay::start(told.await.expect("it listens"), LINK, 0).await;
     relay.set(phases[0]);

@@ -47,7 +47,7 @@ pub struct ClientArgs {
     /// How often there is a report.
     pub interval: Duration,
     /// A file for every decision of the law, one JSON value per line.
-    pub log: Option<PathBuf>,
+    pub qlog: Option<PathBuf>,
 }
 
 impl ServerArgs {
@@ -68,7 +68,7 @@ impl ClientArgs {
             streams: 1,
             duration: Duration::from_secs(10),
             interval: Duration::from_secs(1),
-            log: None,
+            qlog: None,
         }
     }
 }

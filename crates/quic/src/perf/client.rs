@@ -23,7 +23,7 @@ type Counted = Arc<Vec<AtomicU64>>;
 /// Sends for as long as it is asked to; `report` is called after each interval.
 pub async fn run(mut args: ClientArgs, mut report: impl FnMut(&Interval)) -> Result<Summary, PerfError> {
     let mut log = None;
-    if let (Some(path), Steering::Law(config)) = (&args.log, &mut args.steering) {
+    if let (Some(path), Steering::Law(config)) = (&args.qlog, &mut args.steering) {
         let opened = Log::open(path).map_err(PerfError::io("opening the log"))?;
         config.observer = Some(opened.observer());
         log = Some(opened);

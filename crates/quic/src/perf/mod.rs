@@ -1,4 +1,4 @@
-//! An iperf-like pair over this transport: to see it work in a minute.
+//! An iperf-like pair over this transport: to see it work in a minute. `poseidon perf` is its command line.
 //!
 //! ```text
 //!   client                                            server
@@ -20,3 +20,9 @@ pub use args::{ClientArgs, PerfError, ServerArgs, Steering};
 pub use client::run;
 pub use report::{Flow, Interval, Summary, jain};
 pub use server::serve;
+
+/// Runs one end to its end, for programs that have no runtime of their own.
+pub fn block_on<T>(end: impl Future<Output = Result<T, PerfError>>) -> Result<T, PerfError> {
+    let runtime = tokio::runtime::Runtime::new().map_err(PerfError::io("starting the runtime"))?;
+    runtime.block_on(end)
+}

@@ -2,6 +2,7 @@
 
 use super::args::{PerfError, ServerArgs};
 use super::endpoint::endpoint;
+use core::net::SocketAddr;
 use core::time::Duration;
 use quinn::{Connection, Endpoint, Incoming, RecvStream, SendStream, VarInt};
 use tokio::time::{MissedTickBehavior, interval};
@@ -9,10 +10,10 @@ use tokio::time::{MissedTickBehavior, interval};
 /// A client asks for reports no more often than this.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Serves until it is dropped; with `once`, until its first client has gone. `ready` is called when it listens.
-pub async fn serve(args: ServerArgs, ready: impl FnOnce(&Endpoint)) -> Result<(), PerfError> {
+/// Serves until it is dropped; with `once`, until its first client has gone. `ready` is told where it listens.
+pub async fn serve(args: ServerArgs, ready: impl FnOnce(SocketAddr)) -> Result<(), PerfError> {
     let (endpoint, _poseidon) = endpoint(&args.steering, args.listen, true)?;
-    ready(&endpoint);
+    ready(endpoint.local_addr().map_err(PerfError::io("asking for the address"))?);
     let mut first = None;
     while let Some(incoming) = endpoint.accept().await {
         let task = tokio::spawn(attend(incoming));

@@ -1,0 +1,174 @@
+//! `poseidon perf`: how it ends and what it prints, with the feature `quic` and without.
+
+use std::process::{Command, Output};
+
+const POSEIDON: &str = env!("CARGO_BIN_EXE_poseidon");
+
+fn poseidon(args: &[&str]) -> Output {
+    Command::new(POSEIDON).args(args).output().expect("the command")
+}
+
+/// How it ended, what it printed and what it complained about.
+fn told(args: &[&str]) -> (i32, String, String) {
+    let output = poseidon(args);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (output.status.code().expect("it ended by itself"), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn what_is_written_wrongly_is_a_matter_of_usage() {
+    for (args, says) in [
+        (&["perf"] as &[&str], "poseidon perf <COMMAND>"),
+        (&["perf", "client"], "<SERVER>"),
+        (&["perf", "client", "localhost"], "invalid socket address"),
+        (&["perf", "client", "127.0.0.1:1", "--time", "10"], "time without a unit"),
+        (&["perf", "client", "127.0.0.1:1", "--interval", "1 ms"], "the shortest is 10 ms"),
+        (&["perf", "client", "127.0.0.1:1", "--connections", "0"], "0 is not in"),
+        (&["perf", "client", "127.0.0.1:1", "--streams", "101"], "101 is not in"),
+        (&["perf", "server", "--rate", "1"], "rate without a unit"),
+    ] {
+        let (code, out, err) = told(args);
+        assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
+        assert!(err.contains(says), "{args:?}: {err}");
+    }
+}
+
+#[cfg(not(feature = "quic"))]
+#[test]
+fn a_build_without_it_says_how_to_get_it() {
+    for args in [&["perf", "server", "--once"] as &[&str], &["perf", "client", "127.0.0.1:1", "--json"]] {
+        let (code, out, err) = told(args);
+        assert_eq!((code, out.as_str()), (5, ""), "{args:?}: {err}");
+        assert!(err.contains("cargo install --path crates/cli --features quic"), "{args:?}: {err}");
+    }
+}
+
+#[cfg(feature = "quic")]
+mod with_the_feature {
+    use super::{POSEIDON, told};
+    use serde_json::Value;
+    use std::io::{BufRead as _, BufReader};
+    use std::path::Path;
+    use std::process::{Child, Command, Stdio};
+    use std::{env, fs, process};
+
+    /// A server on a port of its own. It ends when its client has gone, or with the test.
+    struct Server {
+        child: Child,
+        at: String,
+    }
+
+    impl Server {
+        fn start(steering: &[&str]) -> Self {
+            let mut child = Command::new(POSEIDON)
+                .args(["perf", "server", "--once", "--listen", "127.0.0.1:0"])
+                .args(steering)
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("the command");
+            let mut line = String::new();
+            BufReader::new(child.stderr.take().expect("it is piped")).read_line(&mut line).expect("text");
+            let at = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).to_owned();
+            Self { child, at }
+        }
+
+        fn ended_well(mut self) -> bool {
+            self.child.wait().expect("it is ours").success()
+        }
+    }
+
+    impl Drop for Server {
+        fn drop(&mut self) {
+            // It may have ended; then there is nothing to end.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+
+    fn lines(text: &str) -> Vec<Value> {
+        text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect()
+    }
+
+    #[test]
+    fn intervals_then_the_whole_and_every_decision() {
+        let server = Server::start(&["--rate", "100 Mbps"]);
+        let file = env::temp_dir().join(format!("poseidon-perf-{}.qlog", process::id()));
+        let qlog = file.to_str().expect("its path is text");
+        let (code, out, err) = told(&[
+            "perf",
+            "client",
+            &server.at,
+            "--rate",
+            "100 Mbps",
+            "--connections",
+            "2",
+            "--streams",
+            "3",
+            "--time",
+            "600 ms",
+            "--interval",
+            "200 ms",
+            "--json",
+            "--qlog",
+            qlog,
+        ]);
+        assert_eq!(code, 0, "{err}");
+        assert!(server.ended_well());
+        let said = lines(&out);
+        let (whole, intervals) = said.split_last().expect("the whole");
+        assert_eq!(intervals.len(), 3, "{out}");
+        assert!(intervals.windows(2).all(|two| two[0]["to_s"] == two[1]["from_s"]), "{out}");
+        assert_eq!((&whole["law"], whole["flows"].as_array().map(Vec::len)), (&"poseidon".into(), Some(2)));
+        let bytes = |flow: &Value| flow["bytes"].as_u64().expect("a number");
+        let each: Vec<u64> = whole["flows"].as_array().expect("two").iter().map(bytes).collect();
+        assert!(each.iter().all(|bytes| *bytes > 0), "{whole}");
+        assert_eq!(bytes(whole), each.iter().sum::<u64>());
+        assert_decisions(&file, bytes(whole));
+        fs::remove_file(&file).expect("it was written");
+    }
+
+    /// Both connections decided; what was acknowledged is at least what the server counted.
+    fn assert_decisions(file: &Path, counted: u64) {
+        let log = lines(&fs::read_to_string(file).expect("it was written"));
+        let [head, decisions @ .., end] = log.as_slice() else { panic!("{log:?}") };
+        assert_eq!((&head["qlog_format"], &end["name"]), (&"NDJSON".into(), &"poseidon:end".into()));
+        assert_eq!(end["data"]["left_out"], 0);
+        assert!(decisions.iter().all(|line| line["name"] == "poseidon:decision"));
+        let acked = |flow: u64| -> u64 {
+            let of = decisions.iter().filter(|line| line["data"]["flow"] == flow);
+            of.filter_map(|line| line["data"]["acked_bytes"].as_u64()).sum()
+        };
+        assert!(acked(1) > 0 && acked(2) > 0);
+        assert!(acked(1) + acked(2) >= counted, "{} and {} of {counted}", acked(1), acked(2));
+    }
+
+    #[test]
+    fn people_get_text_and_quinn_can_steer() {
+        let server = Server::start(&["--law", "quinn"]);
+        let (code, out, err) = told(&["perf", "client", &server.at, "--law", "quinn", "--time", "200 ms"]);
+        assert_eq!(code, 0, "{err}");
+        assert!(server.ended_well());
+        let last = out.lines().last().expect("the whole");
+        assert!(last.starts_with("quinn-cubic: ") && last.contains("over 1 connections"), "{out}");
+    }
+
+    #[test]
+    fn what_is_refused_names_cause_and_fix() {
+        let client = ["perf", "client", "127.0.0.1:1"];
+        for (code, more, says) in [
+            (2, &["--law", "nobody"] as &[&str], "there is no law \"nobody\"; there are poseidon"),
+            (2, &["--law", "hpcc"], "choose a law that needs no more, or another host"),
+            (2, &["--set", "x"], "write it as NAME=VALUE"),
+            (2, &["--set", "target-range=5"], "without a unit"),
+            (2, &["--law", "quinn", "--qlog", "x"], "tells of no decision"),
+            (2, &["--law", "quinn", "--set", "a=b"], "has no parameters"),
+            (1, &["--qlog", "/nowhere/x"], "opening the log: No such file"),
+            (1, &["--bind", "192.0.2.1:0"], "binding the socket"),
+        ] {
+            let args = [&client as &[&str], more].concat();
+            let told = told(&args);
+            assert_eq!((told.0, told.1.as_str()), (code, ""), "{args:?}: {told:?}");
+            assert!(told.2.starts_with("poseidon: ") && told.2.contains(says), "{args:?}: {told:?}");
+        }
+    }
+}
