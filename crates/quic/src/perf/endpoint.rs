@@ -32,6 +32,9 @@ pub(super) fn endpoint(
     serves: bool,
 ) -> Result<(Endpoint, Option<Poseidon>), PerfError> {
     let (mut config, mut transport) = (EndpointConfig::default(), TransportConfig::default());
+    // Half of the packets that quinn greases begin like a shim where their spin bit is clear. On the shim's port a switch would write into them, and they
+    // would be lost.
+    config.grease_quic_bit(false);
     transport.max_idle_timeout(IdleTimeout::try_from(IDLE).ok());
     let (runtime, poseidon): (Arc<dyn Runtime>, _) = match steering {
         Steering::Quinn => (Arc::new(TokioRuntime), None),
