@@ -7,12 +7,14 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use poseidon_quic::{Config, Decided, Observer, Poseidon};
 use poseidon_types::BitRate;
+use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{
     ClientConfig, Connection, Endpoint, EndpointConfig, Runtime, ServerConfig, TokioRuntime, TransportConfig,
     VarInt,
 };
 use rustix::net::sockopt;
 use rustls::RootCertStore;
+use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use std::net::UdpSocket;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -41,7 +43,7 @@ pub(crate) fn poseidon(change: impl FnOnce(&mut Config)) -> Poseidon {
     Poseidon::new(config).expect("a law that runs here")
 }
 
-fn certificate() -> &'static (CertificateDer<'static>, Vec<u8>) {
+pub(crate) fn certificate() -> &'static (CertificateDer<'static>, Vec<u8>) {
     static MADE: OnceLock<(CertificateDer<'static>, Vec<u8>)> = OnceLock::new();
     MADE.get_or_init(|| {
         let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).expect("a certificate");
@@ -55,14 +57,24 @@ const IDLE: u32 = 10;
 fn transport(idle_s: u32) -> TransportConfig {
     let mut transport = TransportConfig::default();
     transport.max_idle_timeout(Some(VarInt::from_u32(idle_s * 1_000).into()));
+    // A connection that waits until others are done is not a silent one.
+    transport.keep_alive_interval(Some(Duration::from_secs(1)));
     transport.max_concurrent_bidi_streams(VarInt::from_u32(1_000));
     transport
 }
 
-fn server_config(transport: TransportConfig) -> ServerConfig {
+fn server_config(transport: TransportConfig, protocol: Option<&[u8]>) -> ServerConfig {
     let (certificate, key) = certificate();
     let key = PrivatePkcs8KeyDer::from(key.clone());
-    let mut config = ServerConfig::with_single_cert(vec![certificate.clone()], key.into()).expect("they fit");
+    let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("QUIC's version")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], key.into())
+        .expect("they fit");
+    tls.alpn_protocols = protocol.into_iter().map(<[u8]>::to_vec).collect();
+    let mut config =
+        ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).expect("QUIC's version")));
     config.transport_config(Arc::new(transport));
     config
 }
@@ -82,6 +94,15 @@ pub(crate) fn endpoint(poseidon: Option<&Poseidon>) -> Endpoint {
 
 /// The same with less patience.
 pub(crate) fn endpoint_with(poseidon: Option<&Poseidon>, idle_s: u32) -> Endpoint {
+    endpoint_of(poseidon, idle_s, None)
+}
+
+/// The same for peers that name what they speak.
+pub(crate) fn endpoint_speaking(poseidon: Option<&Poseidon>, protocol: &[u8]) -> Endpoint {
+    endpoint_of(poseidon, IDLE, Some(protocol))
+}
+
+fn endpoint_of(poseidon: Option<&Poseidon>, idle_s: u32, protocol: Option<&[u8]>) -> Endpoint {
     let (mut transport, mut clients) = (transport(idle_s), transport(idle_s));
     let mut config = EndpointConfig::default();
     let mut runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime);
@@ -92,8 +113,8 @@ pub(crate) fn endpoint_with(poseidon: Option<&Poseidon>, idle_s: u32) -> Endpoin
         }
         runtime = poseidon.runtime(TokioRuntime);
     }
-    let mut endpoint =
-        Endpoint::new(config, Some(server_config(transport)), bind(), runtime).expect("an endpoint");
+    let mut endpoint = Endpoint::new(config, Some(server_config(transport, protocol)), bind(), runtime)
+        .expect("an endpoint");
     endpoint.set_default_client_config(client_config(clients));
     tokio::spawn(serve(endpoint.clone()));
     endpoint

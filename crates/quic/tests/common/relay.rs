@@ -68,7 +68,7 @@ pub(crate) fn stamp_of(stamp: u16, tag: Tag) -> Nanos {
 
 impl Relay {
     pub(crate) async fn start(server: SocketAddr, link: Link, stamp: u16) -> Arc<Self> {
-        let front = Arc::new(UdpSocket::bind("127.0.0.1:0").await.expect("a port is free"));
+        let front = Arc::new(socket());
         let relay = Arc::new(Self {
             address: front.local_addr().expect("bound"),
             does: AtomicU8::new(Does::Stamp as u8),
@@ -87,17 +87,15 @@ impl Relay {
         self.does.store(does as u8, Relaxed);
     }
 
-    /// The most tags that any connection id of one direction was seen with: one, unless a path moved or a connection was taken for
-    /// another.
-    pub(crate) fn most_tags(&self, to_server: bool) -> usize {
-        let seen = self.seen.lock().expect("nobody panics");
-        let one_way = seen.iter().filter(|((way, _), _)| *way == to_server);
-        one_way.map(|(_, tags)| tags.len()).max().unwrap_or(0)
-    }
-
-    /// Connection ids seen.
-    pub(crate) fn ids(&self) -> usize {
-        self.seen.lock().expect("nobody panics").len()
+    /// The most tags that any connection id was seen with, to the server and from it, and how many ids there were; then all is forgotten. The most is one, unless
+    /// a path moved or a connection was taken for another. Of quinn's ids only 24 bits are random, so one comes again after some thousands.
+    pub(crate) fn take_tags(&self) -> ([usize; 2], usize) {
+        let seen = core::mem::take(&mut *self.seen.lock().expect("nobody panics"));
+        let most = [true, false].map(|way| {
+            let one_way = seen.iter().filter(|((to_server, _), _)| *to_server == way);
+            one_way.map(|(_, tags)| tags.len()).max().unwrap_or(0)
+        });
+        (most, seen.len())
     }
 
     async fn forward(self: Arc<Self>, front: Arc<UdpSocket>, server: SocketAddr) {
@@ -107,7 +105,7 @@ impl Relay {
             let (back, line) = match backs.entry(from) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(new) => {
-                    let back = Arc::new(UdpSocket::bind("127.0.0.1:0").await.expect("a port is free"));
+                    let back = Arc::new(socket());
                     tokio::spawn(Arc::clone(&self).back(Arc::clone(&front), Arc::clone(&back), from));
                     let line = late(Arc::clone(&back));
                     new.insert((back, line))
@@ -208,6 +206,13 @@ fn late(socket: Arc<UdpSocket>) -> mpsc::UnboundedSender<Late> {
         }
     });
     sender
+}
+
+/// With room: what a relay drops, it counts.
+fn socket() -> UdpSocket {
+    let socket = super::bind();
+    socket.set_nonblocking(true).expect("a socket can");
+    UdpSocket::from_std(socket).expect("inside a runtime")
 }
 
 fn now() -> Instant {
