@@ -6,7 +6,7 @@
 
 use crate::address::Fingerprint;
 use crate::flow::Flow;
-use crate::handshake::Cid;
+use crate::handshake::{Cid, LongHeader};
 use crate::prefix::{NOBODY, Tag};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -65,8 +65,18 @@ impl Flows {
         flow.set_remote(print, address);
     }
 
+    /// The flow sends this. While its peer has not answered, the packet of a handshake says under which id the answer will come.
+    #[inline]
+    pub(crate) fn note_packet(&self, flow: &Arc<Flow>, packet: &[u8]) {
+        if !flow.is_linked()
+            && let Some(ids) = LongHeader::parse(packet)
+        {
+            self.note_handshake(flow, ids.source);
+        }
+    }
+
     /// The flow has sent a packet of its handshake under this id.
-    pub(crate) fn note_handshake(&self, flow: &Arc<Flow>, source: Cid) {
+    fn note_handshake(&self, flow: &Arc<Flow>, source: Cid) {
         if flow.cold().waits_as == Some(source) {
             return;
         }
@@ -147,7 +157,6 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handshake::LongHeader;
 
     fn cid(byte: u8) -> Cid {
         LongHeader::parse(&[0xc0, 0, 0, 0, 1, 1, byte, 0]).expect("a long header").destination

@@ -20,7 +20,7 @@
 //! comes back.
 //!
 //! ```text
-//!   quinn ──Controller──> law            window        controller.rs, signal.rs
+//!   quinn ──Controller──> law            window        steer.rs, signal.rs
 //!     │                    ^
 //!     │ packets            │ largest hop delay         flow.rs: one per path of a connection
 //!     v                    │
@@ -68,6 +68,7 @@ mod shared;
 mod signal;
 mod socket;
 mod stamp;
+mod steer;
 mod strip;
 
 pub use config::{Cause, Config, ConfigError, Decided, Observer, PlainPeers, SUPPLIED};

@@ -5,10 +5,14 @@ use crate::config::{Config, Observer, PlainPeers};
 use crate::flow::Flow;
 use crate::flows::Flows;
 use crate::metrics::{FlowMetrics, Metrics, Totals};
-use crate::peers::Peers;
+use crate::peers::{Form, Peers};
 use crate::signal::Bounds;
+use core::net::SocketAddr;
 use core::sync::atomic::Ordering::Relaxed;
 use poseidon_types::{Bytes, Nanos, Packets};
+
+/// To a peer that has said nothing, the form changes after so many sends: two datagrams may be lost, and nobody waits for minutes.
+const TRIES: u32 = 3;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -34,6 +38,19 @@ impl Shared {
             bounds: config.bounds(),
             observer: config.observer.clone(),
         }
+    }
+
+    /// How a datagram to this peer must look.
+    #[inline]
+    pub(crate) fn form(&self, flow: Option<&Flow>, destination: SocketAddr) -> Form {
+        if self.plain_peers == PlainPeers::Refuse || flow.is_some_and(Flow::is_linked) {
+            return Form::Shim;
+        }
+        if let Some(form) = self.peers.form(self.prints.of(destination)) {
+            return form;
+        }
+        let tries = flow.map_or(0, Flow::count_unanswered);
+        if (tries / TRIES).is_multiple_of(2) { Form::Shim } else { Form::Plain }
     }
 
     pub(crate) fn metrics(&self) -> Metrics {

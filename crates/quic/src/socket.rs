@@ -1,9 +1,7 @@
 //! The socket between quinn and UDP: a prefix before every packet on the way out, none on the way in.
 
-use crate::config::PlainPeers;
 use crate::context::{self, Outgoing};
 use crate::flow::Flow;
-use crate::handshake::LongHeader;
 use crate::metrics::Tally;
 use crate::peers::Form;
 use crate::prefix::{PREFIX_BYTES, Prefix};
@@ -21,8 +19,6 @@ use std::sync::Arc;
 
 /// The most that one UDP datagram, or one batch of them (GSO), may hold: 65,535 less the headers of IPv4 and UDP.
 const MOST_BYTES: usize = 65_507;
-/// To a peer that has said nothing, the form changes after so many sends: two datagrams may be lost, and nobody waits for minutes.
-const TRIES: u32 = 3;
 
 thread_local! {
     /// Where a batch is put together. It keeps its room: a megabyte per thread at most.
@@ -39,18 +35,6 @@ pub(crate) struct Socket {
 impl Socket {
     pub(crate) fn new(inner: Arc<dyn AsyncUdpSocket>, shared: Arc<Shared>) -> Self {
         Self { inner, shared }
-    }
-
-    /// How a datagram to this peer must look.
-    fn form(&self, flow: Option<&Flow>, destination: SocketAddr) -> Form {
-        if self.shared.plain_peers == PlainPeers::Refuse || flow.is_some_and(Flow::is_linked) {
-            return Form::Shim;
-        }
-        if let Some(form) = self.shared.peers.form(self.shared.prints.of(destination)) {
-            return form;
-        }
-        let tries = flow.map_or(0, Flow::count_unanswered);
-        if (tries / TRIES).is_multiple_of(2) { Form::Shim } else { Form::Plain }
     }
 
     /// Sends each packet behind a prefix.
@@ -99,17 +83,13 @@ impl AsyncUdpSocket for Socket {
         let outgoing = context::take_ready();
         let on_path = outgoing.as_ref().filter(|outgoing| self.follow(outgoing, transmit.destination));
         let flow = on_path.map(|outgoing| &outgoing.flow);
-        if self.form(flow.map(Arc::as_ref), transmit.destination) == Form::Plain {
+        if self.shared.form(flow.map(Arc::as_ref), transmit.destination) == Form::Plain {
             return self.inner.try_send(transmit);
         }
         let Some(flow) = flow else {
             return self.send_with_prefix(transmit, &Prefix::default().emit());
         };
-        if !flow.is_linked()
-            && let Some(ids) = LongHeader::parse(transmit.contents)
-        {
-            self.shared.flows.note_handshake(flow, ids.source);
-        }
+        self.shared.flows.note_packet(flow, transmit.contents);
         let echo @ Echo { tag, stamp } = flow.heard.take();
         let reflection = stamp.map(|stamp| stamp.reflection());
         let prefix = Prefix { shim: None, reflection, mine: flow.tag(), yours: tag };
