@@ -45,7 +45,7 @@ pub(crate) enum Command {
     Repro {
         /// Papers: folders of built-in scenarios, such as `poseidon`.
         papers: Vec<String>,
-        /// All of them.
+        /// All of them, but for `linux`, whose claims are about real packets: `poseidon run … --on linux`.
         #[arg(long)]
         all: bool,
         /// Only scenarios whose name contains this; may be given several times.

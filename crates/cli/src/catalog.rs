@@ -42,6 +42,9 @@ pub(crate) fn law(name: &str) -> Result<AnyParams, Failure> {
     })
 }
 
+/// Scenarios whose claims are about real packets: no part of all that is reproduced, but they can be asked for by name.
+const ON_REAL_PACKETS: &str = "linux";
+
 /// The scenarios of papers, or all.
 pub(crate) fn of_papers(
     papers: &[String],
@@ -66,7 +69,9 @@ pub(crate) fn of_papers(
     }
     let is_meant = |name: &str| {
         let paper = name.split_once('/').map(|(paper, _)| paper);
-        let of_paper = paper.is_some_and(|paper| all || papers.iter().any(|asked| asked == paper));
+        let of_paper = paper.is_some_and(|paper| {
+            all && paper != ON_REAL_PACKETS || papers.iter().any(|asked| asked == paper)
+        });
         of_paper && (only.is_empty() || only.iter().any(|part| name.contains(part.as_str())))
     };
     let mut meant: Vec<_> = SCENARIOS.iter().filter(|(name, _)| is_meant(name)).collect();
@@ -94,4 +99,22 @@ pub(crate) fn natural(name: &str) -> (String, String, u32, String) {
     let end = rest.find(|c| !digits(c)).unwrap_or(rest.len());
     let number = rest[..end].parse().unwrap_or(0);
     (folder.to_owned(), file[..start].to_owned(), number, rest[end..].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(papers: &[String], all: bool) -> Vec<String> {
+        let studies = of_papers(papers, all, &[], true).unwrap_or_else(|failure| panic!("{failure:?}"));
+        studies.into_iter().map(|study| study.name).collect()
+    }
+
+    #[test]
+    fn all_that_is_reproduced_needs_no_real_packets() {
+        let all = names(&[], true);
+        assert!(all.iter().any(|name| name == "poseidon/fig14b"), "{all:?}");
+        assert!(!all.iter().any(|name| name.starts_with("linux/")), "{all:?}");
+        assert!(names(&["linux".to_owned()], false).iter().any(|name| name == "linux/fig12"));
+    }
 }
