@@ -109,7 +109,8 @@ async fn through_relays(relays: u16, per_relay: usize, rounds: usize, bytes: usi
     }
     println!("{connections} connections, {ids} connection ids, {told} and {server_told} stamps");
     assert_eq!(relay_of.len(), connections);
-    assert!(told >= 10 * connections && server_told >= 10 * connections, "{told} and {server_told} stamps");
+    // About ten each; on a busy machine an ACK stands for more packets.
+    assert!(told >= 5 * connections && server_told >= 5 * connections, "{told} and {server_told} stamps");
     nothing_left(&client, &server, &from).await;
 }
 
