@@ -1,20 +1,9 @@
 //! The commands that need the feature `linux`: how they end and what they print. What needs root is ignored here, and `.ci/linux` runs
 //! it.
 
-use std::process::{Command, Output};
+mod told;
 
-const POSEIDON: &str = env!("CARGO_BIN_EXE_poseidon");
-
-fn poseidon(args: &[&str]) -> Output {
-    Command::new(POSEIDON).args(args).output().expect("the command")
-}
-
-/// How it ended, what it printed and what it complained about.
-fn told(args: &[&str]) -> (i32, String, String) {
-    let output = poseidon(args);
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    (output.status.code().expect("it ended by itself"), text(output.stdout), text(output.stderr))
-}
+use told::told;
 
 #[test]
 fn what_is_written_wrongly_is_a_matter_of_usage() {

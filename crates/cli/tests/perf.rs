@@ -1,19 +1,8 @@
 //! `poseidon perf`: how it ends and what it prints, with the feature `quic` and without.
 
-use std::process::{Command, Output};
+mod told;
 
-const POSEIDON: &str = env!("CARGO_BIN_EXE_poseidon");
-
-fn poseidon(args: &[&str]) -> Output {
-    Command::new(POSEIDON).args(args).output().expect("the command")
-}
-
-/// How it ended, what it printed and what it complained about.
-fn told(args: &[&str]) -> (i32, String, String) {
-    let output = poseidon(args);
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    (output.status.code().expect("it ended by itself"), text(output.stdout), text(output.stderr))
-}
+use told::told;
 
 #[test]
 fn what_is_written_wrongly_is_a_matter_of_usage() {
@@ -45,7 +34,7 @@ fn a_build_without_it_says_how_to_get_it() {
 
 #[cfg(feature = "quic")]
 mod with_the_feature {
-    use super::{POSEIDON, told};
+    use crate::told::{POSEIDON, told};
     use serde_json::Value;
     use std::io::{BufRead as _, BufReader};
     use std::path::Path;
