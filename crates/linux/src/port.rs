@@ -8,6 +8,10 @@
 //! A filter of clsact stays when the process ends, so what a port does is what `tc filter show` says, and the maps are found again
 //! under a name that no other port of the machine has: the inode of the network namespace and the device's number in it. `ip` and
 //! `tc` tell what the device is; the same questions through netlink would need code that is not safe.
+//!
+//! When clsact comes to a device or goes from it, the kernel stops the device for a moment (`dev_deactivate`) and throws away what is
+//! queued there, without counting it. A filter comes and goes without that. So who wants to attach and detach under traffic adds clsact first, and
+//! it stays: only a clsact that we brought is taken away with the last of us.
 
 use crate::in_kernel::{KernelError, may_load, refused};
 use core::fmt;
@@ -23,6 +27,8 @@ use std::{fs, io};
 
 /// Where pinned maps live; the usual place.
 const BPF_FILES: &str = "/sys/fs/bpf";
+/// Beside the kinds: ports whose clsact is not ours.
+const OTHERS_CLSACT: &str = "clsact";
 /// Queues whose count of bytes is not in the place that is read: they count per CPU, or their children do.
 const UNREADABLE: [&str; 3] = ["mq", "mqprio", "pfifo_fast"];
 
@@ -297,8 +303,13 @@ impl Kind {
         let has_clsact = tell("tc", &["-j", "qdisc", "show", "dev", &device.name])?
             .as_array()
             .is_some_and(|all| all.iter().any(|queue| queue["kind"] == "clsact"));
+        let others = others_clsact(device)?;
         if !has_clsact {
+            // Of a device that is gone and had the same number.
+            forget(&others)?;
             tool("tc", &["qdisc", "add", "dev", &device.name, "clsact"])?;
+        } else if !self.has_company(device)? {
+            fs::create_dir_all(&others).map_err(file(&others))?;
         }
         for (name, side) in self.programs {
             let program = loaded.program(name)?;
@@ -310,7 +321,7 @@ impl Kind {
         Ok(())
     }
 
-    /// Removes filters and pins, and an empty clsact, which does nothing.
+    /// Removes filters and pins, and with the last filter the clsact that we brought.
     fn remove(&self, device: &Device) -> Result<(), PortError> {
         let (name, priority) = (&device.name, self.priority.to_string());
         for (_, side) in self.programs {
@@ -318,17 +329,28 @@ impl Kind {
                 tool("tc", &["filter", "del", "dev", name, side.name(), "pref", &priority])?;
             }
         }
+        let (others, is_last) = (others_clsact(device)?, !self.has_company(device)?);
         let is_empty = |side| Ok::<_, PortError>(filters(name, side)?.is_empty());
-        if is_empty(Side::Ingress)? && is_empty(Side::Egress)? {
+        if !others.exists() && is_empty(Side::Ingress)? && is_empty(Side::Egress)? {
             tool("tc", &["qdisc", "del", "dev", name, "clsact"])?;
         }
-        let folder = self.folder(device)?;
-        forget(&folder)?;
-        // Other ports may have theirs beside it: then these stay.
-        for empty in folder.ancestors().skip(1).take(2) {
-            let _ = fs::remove_dir(empty);
+        for folder in [self.folder(device)?].into_iter().chain(is_last.then_some(others)) {
+            forget(&folder)?;
+            // Other ports may have theirs beside it: then these stay.
+            for empty in folder.ancestors().skip(1).take(2) {
+                let _ = fs::remove_dir(empty);
+            }
         }
         Ok(())
+    }
+
+    /// Whether another kind is attached to the device.
+    fn has_company(&self, device: &Device) -> Result<bool, PortError> {
+        let name = port_name(device)?;
+        let kinds = fs::read_dir(Path::new(BPF_FILES).join("poseidon")).into_iter().flatten().flatten();
+        Ok(kinds
+            .filter(|kind| kind.file_name() != self.name && kind.file_name() != OTHERS_CLSACT)
+            .any(|kind| kind.path().join(&name).exists()))
     }
 
     fn is_attached(&self, device: &str) -> Result<bool, PortError> {
@@ -340,8 +362,7 @@ impl Kind {
     }
 
     fn folder(&self, device: &Device) -> Result<PathBuf, PortError> {
-        let name = format!("{}-{}", namespace()?, device.index);
-        Ok([BPF_FILES, "poseidon", self.name, &name].iter().collect())
+        Ok([BPF_FILES, "poseidon", self.name, &port_name(device)?].iter().collect())
     }
 }
 
@@ -352,6 +373,16 @@ impl Side {
             Self::Egress => "egress",
         }
     }
+}
+
+/// What no other port of the machine is called.
+fn port_name(device: &Device) -> Result<String, PortError> {
+    Ok(format!("{}-{}", namespace()?, device.index))
+}
+
+/// A folder that is there where the device's clsact was there before us.
+fn others_clsact(device: &Device) -> Result<PathBuf, PortError> {
+    Ok([BPF_FILES, "poseidon", OTHERS_CLSACT, &port_name(device)?].iter().collect())
 }
 
 /// The network namespace of the calling thread, by the number of its inode.

@@ -105,6 +105,23 @@ fn a_port_outlives_who_attached_it_and_leaves_nothing() {
     marks.detach().unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(sh("tc qdisc show dev rb; tc filter show dev rb egress"), before);
     assert_eq!(pinned(), Vec::<String>::new());
+
+    // What somebody else brought stays, whoever of us comes or goes first: taking it away would empty the queue.
+    sh("tc qdisc add dev rb clsact");
+    let before = sh("tc qdisc show dev rb; tc filter show dev rb egress");
+    let attach = || {
+        drop(Rpm::attach("rb", rpm::Options::default()).unwrap_or_else(|error| panic!("{error}")));
+        drop(Switch::attach("rb", Options::default()).unwrap_or_else(|error| panic!("{error}")));
+    };
+    let detach_rpm = || Rpm::open("rb").and_then(Rpm::detach).unwrap_or_else(|error| panic!("{error}"));
+    let detach_switch =
+        || Switch::open("rb").and_then(Switch::detach).unwrap_or_else(|error| panic!("{error}"));
+    for order in [[&detach_rpm as &dyn Fn(), &detach_switch], [&detach_switch, &detach_rpm]] {
+        attach();
+        order.iter().for_each(|detach| detach());
+        assert_eq!(sh("tc qdisc show dev rb; tc filter show dev rb egress"), before);
+        assert_eq!(pinned(), Vec::<String>::new());
+    }
 }
 
 /// A flow fills the queue; then the same with marks on its ACKs, and with marks on its packets.
