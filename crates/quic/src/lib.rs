@@ -55,6 +55,8 @@ mod context;
 mod controller;
 mod flow;
 mod flows;
+#[cfg(target_os = "linux")]
+mod gather;
 mod handshake;
 pub mod metrics;
 mod peers;

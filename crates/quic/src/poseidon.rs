@@ -9,11 +9,14 @@ use crate::prefix::PREFIX;
 use crate::running::Own;
 use crate::runtime::WithShim;
 use crate::shared::Shared;
+use core::any::TypeId;
 use core::net::SocketAddr;
 use poseidon_laws::registry::build;
 use poseidon_laws::{AnyLaw, Law};
 use quinn::congestion::ControllerFactory;
-use quinn::{Connection, Endpoint, EndpointConfig, MtuDiscoveryConfig, Runtime, TransportConfig};
+use quinn::{
+    Connection, Endpoint, EndpointConfig, MtuDiscoveryConfig, Runtime, TokioRuntime, TransportConfig,
+};
 use std::sync::Arc;
 
 /// quinn's own largest receive buffer per packet; never made smaller.
@@ -54,9 +57,21 @@ impl Poseidon {
         Ok(Arc::new(Factory::new(Own(law), Arc::clone(&self.shared))))
     }
 
-    /// For [`Endpoint::new`]: the runtime that the program has, with the shim between UDP and QUIC.
+    /// For [`Endpoint::new`]: the runtime that the program has, with the shim between UDP and QUIC. Over [`TokioRuntime`], whose sockets send
+    /// what they are given and nothing else, it is a [`Self::direct_runtime`].
     pub fn runtime<R: Runtime>(&self, runtime: R) -> Arc<dyn Runtime> {
-        Arc::new(WithShim { inner: runtime, shared: Arc::clone(&self.shared) })
+        self.over(runtime, TypeId::of::<R>() == TypeId::of::<TokioRuntime>())
+    }
+
+    /// The same over any runtime whose sockets do nothing but send: on Linux, packets go to the kernel from where quinn has them, which saves a
+    /// copy, and the runtime's own socket sends only what the kernel does not take at once. Sockets that count, delay or change what they
+    /// send would not see it.
+    pub fn direct_runtime<R: Runtime>(&self, runtime: R) -> Arc<dyn Runtime> {
+        self.over(runtime, true)
+    }
+
+    fn over<R: Runtime>(&self, inner: R, is_direct: bool) -> Arc<dyn Runtime> {
+        Arc::new(WithShim { inner, is_direct, shared: Arc::clone(&self.shared) })
     }
 
     /// Sets what must fit the prefix: the end of the search for the MTU, the room for datagrams, and no greasing of the bit by which plain

@@ -12,6 +12,8 @@ use std::time::Instant;
 #[derive(Debug)]
 pub(crate) struct WithShim<R> {
     pub(crate) inner: R,
+    /// Whether packets go to the kernel past the inner socket.
+    pub(crate) is_direct: bool,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -25,8 +27,10 @@ impl<R: Runtime> Runtime for WithShim<R> {
     }
 
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
+        // Without a second handle packets take the inner socket.
+        let direct = self.is_direct.then(|| socket.try_clone().ok()).flatten();
         let inner = self.inner.wrap_udp_socket(socket)?;
-        Ok(Arc::new(Socket::new(inner, Arc::clone(&self.shared))))
+        Ok(Arc::new(Socket::new(inner, direct, Arc::clone(&self.shared))))
     }
 
     fn now(&self) -> Instant {

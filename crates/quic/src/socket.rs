@@ -2,6 +2,8 @@
 
 use crate::context::{self, Outgoing};
 use crate::flow::Flow;
+#[cfg(target_os = "linux")]
+use crate::gather;
 use crate::metrics::Tally;
 use crate::peers::Form;
 use crate::prefix::{PREFIX_BYTES, Prefix};
@@ -15,6 +17,7 @@ use core::task::{Context, Poll, ready};
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use std::io::{self, IoSliceMut};
+use std::net::UdpSocket;
 use std::sync::Arc;
 
 /// The most that one UDP datagram, or one batch of them (GSO), may hold: 65,535 less the headers of IPv4 and UDP.
@@ -29,16 +32,26 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct Socket {
     inner: Arc<dyn AsyncUdpSocket>,
+    /// The same socket, where packets may go past the inner one.
+    direct: Option<UdpSocket>,
     shared: Arc<Shared>,
 }
 
 impl Socket {
-    pub(crate) fn new(inner: Arc<dyn AsyncUdpSocket>, shared: Arc<Shared>) -> Self {
-        Self { inner, shared }
+    pub(crate) fn new(
+        inner: Arc<dyn AsyncUdpSocket>,
+        direct: Option<UdpSocket>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        Self { inner, direct, shared }
     }
 
     /// Sends each packet behind a prefix.
     fn send_with_prefix(&self, transmit: &Transmit<'_>, prefix: &[u8; PREFIX_BYTES]) -> io::Result<()> {
+        // Where the kernel does not take it, the inner socket is asked: it knows how to wait, and what an error means.
+        if self.direct.as_ref().is_some_and(|direct| gather::send(direct, transmit, prefix)) {
+            return Ok(());
+        }
         let packet = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
         BATCH.with_borrow_mut(|batch| {
             batch.clear();
@@ -141,6 +154,16 @@ impl AsyncUdpSocket for Socket {
 
     fn may_fragment(&self) -> bool {
         self.inner.may_fragment()
+    }
+}
+
+/// Elsewhere packets take the inner socket.
+#[cfg(not(target_os = "linux"))]
+mod gather {
+    use super::{PREFIX_BYTES, Transmit, UdpSocket};
+
+    pub(super) fn send(_: &UdpSocket, _: &Transmit<'_>, _: &[u8; PREFIX_BYTES]) -> bool {
+        false
     }
 }
 

@@ -127,7 +127,8 @@ fn settings(
         let poseidon = poseidon(mtu);
         poseidon.tune(transport, config);
         transport.congestion_controller_factory(poseidon.controllers());
-        poseidon.runtime(Below { segments: usize::MAX, stamps: true })
+        // Below only reads otherwise: what is sent may pass it.
+        poseidon.direct_runtime(Below { segments: usize::MAX, stamps: true })
     } else {
         let fit = MOST_BYTES / usize::from(mtu);
         config.max_udp_payload_size(mtu.max(1_472)).expect("above 1200");
