@@ -17,7 +17,7 @@ pub const SUPPLIED: Signals =
     Signals::RTT.union(Signals::MAX_HOP_DELAY).union(Signals::REVERSE_MAX_HOP_DELAY);
 
 /// A UDP header behind the larger of the two IP headers.
-const IPV6_AND_UDP_BYTES: u16 = 48;
+pub(crate) const IPV6_AND_UDP_BYTES: u16 = 48;
 /// The smallest packet that QUIC may assume (RFC 9000, section 14).
 const SMALLEST_PACKET: u16 = 1_200;
 /// How many of the largest target the guard leaves to telemetry: a path with queues at its target in two hops each way.

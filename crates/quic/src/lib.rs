@@ -66,6 +66,8 @@ mod poseidon;
 pub mod prefix;
 mod running;
 mod runtime;
+#[cfg(feature = "s2n")]
+pub mod s2n;
 mod shared;
 mod signal;
 mod socket;

@@ -23,7 +23,7 @@ pub struct FlowMetrics {
     pub mode: Mode,
     /// What the law decided last.
     pub law_window: Packets,
-    /// What quinn was given: never below two packets in flight.
+    /// What the stack was given: never below two packets in flight.
     pub window: Bytes,
     /// The last delay of the worst hop that the law was given.
     pub delay: Nanos,
@@ -39,7 +39,7 @@ pub struct FlowMetrics {
     pub guarded: u64,
     /// ACK frames whose delay was lowered, because no hop can delay longer than the round trip took.
     pub implausible: u64,
-    /// Decisions below two packets, which quinn cannot carry.
+    /// Decisions below two packets, which quinn cannot carry, nor our host in s2n-quic.
     pub below_floor: u64,
     /// Decisions that ask for pacing by rate, which became a window instead.
     pub unpaced: u64,

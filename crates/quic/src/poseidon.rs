@@ -102,6 +102,12 @@ impl Poseidon {
         self.shared.peers.form(self.shared.prints.of(address)).map(|form| form == Form::Shim)
     }
 
+    /// The law at the start of a flow, and what sockets and controllers share: for another stack.
+    #[cfg(feature = "s2n")]
+    pub(crate) fn parts(&self) -> (&AnyLaw, &Arc<Shared>) {
+        (&self.law, &self.shared)
+    }
+
     /// What was set.
     pub fn config(&self) -> &Config {
         &self.config

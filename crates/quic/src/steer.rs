@@ -1,7 +1,7 @@
 //! A law at work on one path, whatever stack hosts it.
 //!
-//! A stack says what was sent, acknowledged and lost, in its own clock and with its own words; `controller.rs` does it for
-//! quinn. Here those become what a law is told, and its answer becomes bytes that a stack may have in flight.
+//! A stack says what was sent, acknowledged and lost, in its own clock and with its own words; `controller.rs` does it for quinn, `s2n/` for
+//! s2n-quic. Here those become what a law is told, and its answer becomes bytes that a stack may have in flight.
 //!
 //! A law's packet is [`crate::Config::packet`], whatever the path's MTU is at the moment: acknowledged bytes are counted in those, and what is
 //! left over counts with the next ACK.
@@ -104,6 +104,12 @@ impl<R: Running> Steer<R> {
     #[inline]
     pub(crate) fn window(&self) -> u64 {
         self.window
+    }
+
+    /// The largest packet of the path at the moment.
+    #[cfg(feature = "s2n")]
+    pub(crate) fn mtu(&self) -> u64 {
+        self.mtu
     }
 
     pub(crate) fn metrics_now(&self) -> FlowMetrics {

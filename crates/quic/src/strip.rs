@@ -16,6 +16,8 @@ use crate::metrics::Tally;
 use crate::peers::{Form, Peers};
 use crate::prefix::{NOBODY, PREFIX_BYTES, Prefix, Tag, has_prefix};
 use crate::stamp::Stamp;
+#[cfg(feature = "s2n")]
+use core::net::SocketAddr;
 use quinn::udp::RecvMeta;
 use std::sync::Arc;
 
@@ -29,6 +31,18 @@ pub(crate) struct Stripper<'a> {
     pub(crate) tally: Tally,
     /// Flows whose handshake was answered just now.
     pub(crate) answered: Vec<Arc<Flow>>,
+}
+
+/// What a datagram is.
+#[cfg(feature = "s2n")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Plain QUIC.
+    Plain,
+    /// QUIC behind a prefix.
+    Prefixed,
+    /// Nothing to read.
+    Nothing,
 }
 
 /// What datagrams under the same two tags said together.
@@ -64,6 +78,31 @@ impl<'a> Stripper<'a> {
         } else {
             self.take_plain(meta, peer);
         }
+    }
+
+    /// One datagram of a stack that takes them one by one, and reads behind the prefix itself.
+    #[cfg(feature = "s2n")]
+    pub(crate) fn one(&mut self, datagram: &[u8], address: SocketAddr) -> Kind {
+        let peer = self.prints.of(address);
+        if !has_prefix(datagram) && !self.is_ruined(datagram, peer) {
+            self.tally.plain += 1;
+            self.peers.heard(peer, Form::Plain);
+            if self.plain_peers == PlainPeers::Refuse {
+                self.tally.refused += 1;
+                return Kind::Nothing;
+            }
+            return Kind::Plain;
+        }
+        let mut run = None;
+        if datagram.len() <= PREFIX_BYTES || !self.read(datagram, peer, &mut run) {
+            self.tally.malformed += 1;
+            return Kind::Nothing;
+        }
+        self.tally.with_prefix += 1;
+        if let Some(run) = run {
+            run.hand_over();
+        }
+        Kind::Prefixed
     }
 
     fn take_plain(&mut self, meta: &mut RecvMeta, peer: Fingerprint) {

@@ -7,7 +7,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use poseidon_quic::{Config, Decided, Observer, Poseidon};
 use poseidon_types::BitRate;
-use quinn::crypto::rustls::QuicServerConfig;
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
     ClientConfig, Connection, Endpoint, EndpointConfig, Runtime, ServerConfig, TokioRuntime, TransportConfig,
     VarInt,
@@ -79,10 +79,16 @@ fn server_config(transport: TransportConfig, protocol: Option<&[u8]>) -> ServerC
     config
 }
 
-fn client_config(transport: TransportConfig) -> ClientConfig {
+fn client_config(transport: TransportConfig, protocol: Option<&[u8]>) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(certificate().0.clone()).expect("a certificate");
-    let mut config = ClientConfig::with_root_certificates(Arc::new(roots)).expect("a client");
+    let mut tls = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("QUIC's version")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    tls.alpn_protocols = protocol.into_iter().map(<[u8]>::to_vec).collect();
+    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("QUIC's version")));
     config.transport_config(Arc::new(transport));
     config
 }
@@ -115,7 +121,7 @@ fn endpoint_of(poseidon: Option<&Poseidon>, idle_s: u32, protocol: Option<&[u8]>
     }
     let mut endpoint = Endpoint::new(config, Some(server_config(transport, protocol)), bind(), runtime)
         .expect("an endpoint");
-    endpoint.set_default_client_config(client_config(clients));
+    endpoint.set_default_client_config(client_config(clients, protocol));
     tokio::spawn(serve(endpoint.clone()));
     endpoint
 }
