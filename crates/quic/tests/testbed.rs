@@ -368,7 +368,7 @@ impl Host {
     /// Starts a role and waits until it is ready.
     fn start(host: &str, role: &str) -> Self {
         let mut child = Command::new("taskset")
-            // All on one core: what two cores forward overtakes, and quinn takes that for loss.
+            // All hosts on one core: the commands of the test have the other (see `enter`).
             .args(["-c", "0", "nsenter"])
             .arg(format!("--net=/run/netns/{host}"))
             .arg(env::current_exe().expect("a test has a file"))
