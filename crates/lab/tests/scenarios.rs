@@ -116,6 +116,10 @@ fn a_quick_study_is_smaller() {
             };
             study.cells.iter().map(run).sum()
         };
+        if quick.scenario().quick.skip.is_some() {
+            assert!(quick.cut().is_some_and(|cut| cut.starts_with("not run: ")), "{}", whole.name);
+            continue;
+        }
         assert_eq!(work(&quick) < work(&whole), quick.cut().is_some(), "{}", whole.name);
         assert!(work(&quick) <= work(&whole), "{}", whole.name);
         assert_eq!(whole.cut(), None, "{}", whole.name);
