@@ -4,12 +4,16 @@ use crate::address::Fingerprints;
 use crate::config::{Config, Observer, PlainPeers};
 use crate::flow::Flow;
 use crate::flows::Flows;
-use crate::metrics::{FlowMetrics, Metrics, Totals};
+use crate::metrics::{FlowMetrics, Metrics, Tally, Totals};
 use crate::peers::{Form, Peers};
+use crate::prefix::Prefix;
 use crate::signal::Bounds;
+use crate::stamp::Echo;
+use crate::strip::Stripper;
 use core::net::SocketAddr;
 use core::sync::atomic::Ordering::Relaxed;
 use poseidon_types::{Bytes, Nanos, Packets};
+use std::sync::Arc;
 
 /// To a peer that has said nothing, the form changes after so many sends: two datagrams may be lost, and nobody waits for minutes.
 const TRIES: u32 = 3;
@@ -51,6 +55,37 @@ impl Shared {
         }
         let tries = flow.map_or(0, Flow::count_unanswered);
         if (tries / TRIES).is_multiple_of(2) { Form::Shim } else { Form::Plain }
+    }
+
+    /// What goes before a packet of this flow, and the echo in it, which is to be put back where the packet does not go out.
+    #[inline]
+    pub(crate) fn prefix(&self, flow: &Arc<Flow>, packet: &[u8]) -> (Prefix, Echo) {
+        self.flows.note_packet(flow, packet);
+        let echo @ Echo { tag, stamp } = flow.heard.take();
+        let reflection = stamp.map(|stamp| stamp.reflection());
+        (Prefix { shim: None, reflection, mine: flow.tag(), yours: tag }, echo)
+    }
+
+    /// Reads datagrams that came together, and keeps count.
+    #[inline]
+    pub(crate) fn strip<T>(&self, read: impl FnOnce(&mut Stripper<'_>) -> T) -> T {
+        let table = self.flows.read();
+        let mut stripper = Stripper {
+            table: &table,
+            peers: &self.peers,
+            prints: &self.prints,
+            plain_peers: self.plain_peers,
+            tally: Tally::default(),
+            answered: Vec::new(),
+        };
+        let found = read(&mut stripper);
+        let Stripper { tally, answered, .. } = stripper;
+        drop(table);
+        for flow in answered {
+            self.flows.end_handshake(&flow);
+        }
+        self.totals.add(&tally);
+        found
     }
 
     pub(crate) fn metrics(&self) -> Metrics {

@@ -4,12 +4,9 @@ use crate::context::{self, Outgoing};
 use crate::flow::Flow;
 #[cfg(target_os = "linux")]
 use crate::gather;
-use crate::metrics::Tally;
 use crate::peers::Form;
 use crate::prefix::{PREFIX_BYTES, Prefix};
 use crate::shared::Shared;
-use crate::stamp::Echo;
-use crate::strip::Stripper;
 use core::cell::RefCell;
 use core::net::SocketAddr;
 use core::pin::Pin;
@@ -102,10 +99,7 @@ impl AsyncUdpSocket for Socket {
         let Some(flow) = flow else {
             return self.send_with_prefix(transmit, &Prefix::default().emit());
         };
-        self.shared.flows.note_packet(flow, transmit.contents);
-        let echo @ Echo { tag, stamp } = flow.heard.take();
-        let reflection = stamp.map(|stamp| stamp.reflection());
-        let prefix = Prefix { shim: None, reflection, mine: flow.tag(), yours: tag };
+        let (prefix, echo) = self.shared.prefix(flow, transmit.contents);
         self.send_with_prefix(transmit, &prefix.emit()).inspect_err(|_| flow.heard.put_back(echo))
     }
 
@@ -116,24 +110,11 @@ impl AsyncUdpSocket for Socket {
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
         let messages = ready!(self.inner.poll_recv(cx, bufs, meta))?;
-        let table = self.shared.flows.read();
-        let mut stripper = Stripper {
-            table: &table,
-            peers: &self.shared.peers,
-            prints: &self.shared.prints,
-            plain_peers: self.shared.plain_peers,
-            tally: Tally::default(),
-            answered: Vec::new(),
-        };
-        for (bytes, meta) in bufs.iter_mut().zip(meta.iter_mut()).take(messages) {
-            stripper.strip(bytes, meta);
-        }
-        let Stripper { tally, answered, .. } = stripper;
-        drop(table);
-        for flow in answered {
-            self.shared.flows.end_handshake(&flow);
-        }
-        self.shared.totals.add(&tally);
+        self.shared.strip(|stripper| {
+            for (bytes, meta) in bufs.iter_mut().zip(meta.iter_mut()).take(messages) {
+                stripper.strip(bytes, meta);
+            }
+        });
         Poll::Ready(Ok(messages))
     }
 

@@ -7,13 +7,11 @@ use super::address;
 use crate::config::IPV6_AND_UDP_BYTES;
 use crate::context;
 use crate::flow::Flow;
-use crate::metrics::Tally;
 use crate::peers::Form;
 use crate::poseidon::Poseidon;
 use crate::prefix::{PREFIX, PREFIX_BYTES, Prefix};
 use crate::shared::Shared;
-use crate::stamp::Echo;
-use crate::strip::{Kind, Stripper};
+use crate::strip::Kind;
 use core::net::SocketAddr;
 use s2n_quic_core::event::api::Subject;
 use s2n_quic_core::packet::interceptor::{Datagram, DecoderBufferMut, EncoderBuffer, Interceptor};
@@ -44,10 +42,7 @@ impl Shim {
             return None;
         }
         let Some(flow) = flow else { return Some(Prefix::default().emit()) };
-        self.shared.flows.note_packet(flow, packet);
-        let Echo { tag, stamp } = flow.heard.take();
-        let reflection = stamp.map(|stamp| stamp.reflection());
-        Some(Prefix { shim: None, reflection, mine: flow.tag(), yours: tag }.emit())
+        Some(self.shared.prefix(flow, packet).0.emit())
     }
 }
 
@@ -59,22 +54,8 @@ impl Interceptor for Shim {
         payload: DecoderBufferMut<'a>,
     ) -> DecoderBufferMut<'a> {
         let bytes = payload.into_less_safe_slice();
-        let table = self.shared.flows.read();
-        let mut stripper = Stripper {
-            table: &table,
-            peers: &self.shared.peers,
-            prints: &self.shared.prints,
-            plain_peers: self.shared.plain_peers,
-            tally: Tally::default(),
-            answered: Vec::new(),
-        };
-        let kind = stripper.one(bytes, address(&datagram.remote_address));
-        let Stripper { tally, answered, .. } = stripper;
-        drop(table);
-        for flow in answered {
-            self.shared.flows.end_handshake(&flow);
-        }
-        self.shared.totals.add(&tally);
+        let from = address(&datagram.remote_address);
+        let kind = self.shared.strip(|stripper| stripper.one(bytes, from));
         let from = match kind {
             Kind::Plain => 0,
             Kind::Prefixed => PREFIX_BYTES,
