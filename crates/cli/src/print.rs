@@ -4,7 +4,9 @@ use crate::Failure;
 use crate::catalog::{self, SCENARIOS};
 use poseidon_lab::compare::Row;
 use poseidon_lab::draw::Marks;
-use poseidon_lab::judge::named;
+use poseidon_lab::expression::Expression;
+use poseidon_lab::judge::{Ran, named};
+use poseidon_lab::pooled::{readings, with_phase};
 use poseidon_lab::report::{self, Shown};
 use poseidon_lab::study::{Finished, Study};
 use poseidon_laws::{AnyParams, LAWS};
@@ -71,7 +73,7 @@ pub(crate) fn side_by_side(rows: &[Row], folders: [&Path; 2], json: bool) -> Res
 }
 
 /// One study: what it is, what was measured, what that says.
-pub(crate) fn study(shown: &Shown, finished: &[Finished]) {
+pub(crate) fn study(shown: &Shown, finished: &[Finished]) -> Result<(), Failure> {
     say!("{}\n{}", shown.title, shown.source);
     if let Some(cut) = &shown.cut {
         say!("cut: {cut}");
@@ -90,7 +92,7 @@ pub(crate) fn study(shown: &Shown, finished: &[Finished]) {
             }
         }
     }
-    measures(finished);
+    measures(finished)?;
     accounts(finished);
     if !shown.verdicts.is_empty() {
         say!();
@@ -99,6 +101,7 @@ pub(crate) fn study(shown: &Shown, finished: &[Finished]) {
     for file in &shown.figure_files {
         say!("figure: {file}");
     }
+    Ok(())
 }
 
 /// Bars as text.
@@ -113,7 +116,11 @@ fn bars(title: &str, unit: &str, groups: &[String], series: &[poseidon_lab::draw
             say!("  {group}");
         }
         for bars in series {
-            let Some(value) = bars.values.get(index).filter(|value| value.is_finite()) else { continue };
+            let Some(value) = bars.values.get(index).filter(|value| !value.is_nan()) else { continue };
+            if value.is_infinite() {
+                say!("    {:<name_width$} not reached", bars.name);
+                continue;
+            }
             #[expect(clippy::cast_possible_truncation, reason = "at most the width of a bar")]
             let cells = if largest > 0.0 { (value / largest * WIDTH).round() as usize } else { 0 };
             say!("    {:<name_width$} {:<40} {}", bars.name, "█".repeat(cells), report::number(*value));
@@ -126,6 +133,7 @@ const FIRST: &[&str] = &[
     "rate_gbps",
     "fair_share_gbps",
     "jain",
+    "unfinished_share",
     "latency_p50_us",
     "latency_p99_us",
     "latency_p999_us",
@@ -133,24 +141,32 @@ const FIRST: &[&str] = &[
     "utilisation",
 ];
 
-/// The mean over seeds of what most people look at first; the rest is in the summaries.
-fn measures(finished: &[Finished]) {
-    let mut all: BTreeMap<(usize, String, String), BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
+/// What most people look at first, over seeds; the rest is in the summaries.
+fn measures(finished: &[Finished]) -> Result<(), Failure> {
+    let mut runs = Vec::new();
+    for run in finished.iter().filter(|run| !run.manifest.interrupted) {
+        let messages = run.ran.messages.load().map_err(|error| Failure::Run(error.to_string()))?;
+        runs.push(Ran { messages, ..run.ran.clone() });
+    }
+    let mut all: BTreeMap<(usize, String, String), BTreeMap<&str, String>> = BTreeMap::new();
     let mut order: Vec<String> = Vec::new();
-    for run in finished {
-        for phase in &run.ran.summary.phases {
-            let mut labels = run.ran.labels.clone();
-            labels.push(poseidon_lab::scenario::Label { sweep: "phase".into(), value: phase.name.clone() });
+    for run in &runs {
+        for phase in &run.summary.phases {
+            let labels = with_phase(&run.labels, &phase.name);
             let cell = named(&labels);
-            let place = order.iter().position(|other| *other == cell).unwrap_or_else(|| {
-                order.push(cell.clone());
-                order.len() - 1
-            });
-            for (name, value) in &phase.values {
+            if order.contains(&cell) {
+                continue;
+            }
+            order.push(cell.clone());
+            for name in phase.values.keys().chain(phase.missing.keys()) {
                 let Some((of, metric)) = name.split_once('.') else { continue };
-                if let Some(metric) = FIRST.iter().find(|first| **first == metric) {
-                    let key = (place, cell.clone(), of.to_owned());
-                    all.entry(key).or_default().entry(metric).or_default().push(*value);
+                let Some(metric) = FIRST.iter().find(|first| **first == metric) else { continue };
+                let expression = Expression::parse(name).map_err(Failure::Run)?;
+                if let Some(reading) = readings(&expression, &runs).get(&labels) {
+                    let value = reading.estimate().map(|estimate| report::number(estimate.mean));
+                    let text = value.or_else(|| reading.reason()).unwrap_or_default();
+                    let key = (order.len(), cell.clone(), of.to_owned());
+                    all.entry(key).or_default().insert(metric, text);
                 }
             }
         }
@@ -158,20 +174,18 @@ fn measures(finished: &[Finished]) {
     let columns: Vec<&&str> =
         FIRST.iter().filter(|metric| all.values().any(|values| values.contains_key(**metric))).collect();
     if columns.is_empty() {
-        return;
+        return Ok(());
     }
     let mut rows = vec![vec!["cell".to_owned(), "of".to_owned()]];
     rows[0].extend(columns.iter().map(|metric| (**metric).to_owned()));
     for ((_, cell, of), values) in all {
         let mut row = vec![cell, of];
-        row.extend(columns.iter().map(|metric| {
-            let mean = values.get(**metric).and_then(|values| poseidon_lab::stats::mean(values));
-            mean.map_or_else(String::new, report::number)
-        }));
+        row.extend(columns.iter().map(|metric| values.get(**metric).cloned().unwrap_or_default()));
         rows.push(row);
     }
-    say!("\nWhat was measured, means over seeds");
+    say!("\nWhat was measured: means over seeds; percentiles over the messages of all seeds");
     plain(&rows);
+    Ok(())
 }
 
 /// What really happened: laws bound, decisions taken, telemetry seen, drops; summed over seeds.

@@ -49,7 +49,7 @@ pub(crate) fn run(
         print::verdicts(&shown);
         say!("\nresult {hash}; the page about it: {}", store.root().join("report.html").display());
     } else {
-        print::study(&shown[0], &finished);
+        print::study(&shown[0], &finished)?;
         say!("\nresult {hash}; kept in {}", store.study(&studies[0].name).display());
     }
     if bars.is_interrupted() {

@@ -50,7 +50,7 @@ fn log_axis(label: &str) -> Axis {
 }
 
 fn chart(title: &str, x: Axis, y: Axis, marks: Marks) -> Chart {
-    Chart { title: title.to_owned(), x, y, marks }
+    Chart { title: title.to_owned(), x, y, marks, notes: Vec::new() }
 }
 
 fn line(name: &str, points: Vec<(f64, f64)>) -> Line {

@@ -2,6 +2,7 @@
 //! was never held against anything.
 
 use crate::analytic::work_out;
+use crate::by_size;
 use crate::expression::Expression;
 use crate::judge::judge;
 use crate::scenario::{ClaimSpec, FigureKind, FigureSpec, Label, Scenario, advice};
@@ -177,8 +178,7 @@ impl<'a> Names<'a> {
             names.extend([".delay_us", ".waiting_bytes", ".sent_gbps"].map(|what| format!("{queue}{what}")));
         }
         for name in self.with_messages().iter().chain(self.scenario.observe.classes.keys()) {
-            let of_size = ["p50", "p99", "p999"].map(|word| format!("{name}.slowdown_{word}_by_size"));
-            names.extend(of_size);
+            names.extend(by_size::names(name));
         }
         names
     }

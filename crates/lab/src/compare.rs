@@ -81,14 +81,21 @@ fn means(runs: &[&Ran], metrics: &[&str]) -> BTreeMap<Key, f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samples::Messages;
     use crate::summary::{PhaseSummary, Summary};
 
     fn run(law: &str, seed: u64, values: &[(&str, f64)]) -> Ran {
         let values = values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        let phase = PhaseSummary { name: "all".to_owned(), begins_us: 0.0, ends_us: 1.0, values };
+        let phase = PhaseSummary {
+            name: "all".to_owned(),
+            begins_us: 0.0,
+            ends_us: 1.0,
+            values,
+            ..PhaseSummary::default()
+        };
         let summary = Summary { phases: vec![phase], ..Summary::default() };
         let labels = vec![Label { sweep: "law".to_owned(), value: law.to_owned() }];
-        Ran { labels, seed, summary }
+        Ran { labels, seed, summary, messages: Messages::None }
     }
 
     #[test]

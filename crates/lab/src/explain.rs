@@ -14,7 +14,10 @@ pub fn plan(resolved: &Resolved) -> String {
         writeln!(text, "{name:<22} {value}").expect("a text takes everything");
     };
     say("seed", plan.seed.to_string());
-    say("stop", plan.stop.to_string());
+    say("stop", resolved.measured_until.to_string());
+    if plan.stop > resolved.measured_until {
+        say("drain", format!("until {} at most", plan.stop));
+    }
     say("hosts, switches", format!("{}, {}", plan.topology.hosts(), plan.topology.switches()));
     let mut links = plan.topology.links();
     links.dedup();

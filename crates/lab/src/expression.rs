@@ -1,5 +1,6 @@
 //! Expressions of metrics, as claims and figures write them: `victim.rate_gbps / victim.fair_share_gbps`.
 
+use crate::bound::Bounds;
 use core::fmt;
 
 /// An expression.
@@ -26,19 +27,37 @@ impl Expression {
 
     /// Its value; `None` where a metric is missing.
     pub fn value(&self, of: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
-        match self {
-            Self::Number(number) => Some(*number),
-            Self::Metric(name) => of(name),
+        self.join_all(of, &|number| number, &|a, sign, b| match sign {
+            '+' => a + b,
+            '-' => a - b,
+            '*' => a * b,
+            _ => a / b,
+        })
+    }
+
+    /// What is known of its value; `None` where a metric is missing.
+    pub fn bounds(&self, of: &dyn Fn(&str) -> Option<Bounds>) -> Option<Bounds> {
+        self.join_all(of, &Bounds::exact, &|a, sign, b| match sign {
+            '+' => a + b,
+            '-' => a - b,
+            '*' => a * b,
+            _ => a / b,
+        })
+    }
+
+    fn join_all<T>(
+        &self,
+        of: &dyn Fn(&str) -> Option<T>,
+        number: &dyn Fn(f64) -> T,
+        join: &dyn Fn(T, char, T) -> T,
+    ) -> Option<T> {
+        Some(match self {
+            Self::Number(value) => number(*value),
+            Self::Metric(name) => of(name)?,
             Self::Join(a, sign, b) => {
-                let (a, b) = (a.value(of)?, b.value(of)?);
-                Some(match sign {
-                    '+' => a + b,
-                    '-' => a - b,
-                    '*' => a * b,
-                    _ => a / b,
-                })
+                join(a.join_all(of, number, join)?, *sign, b.join_all(of, number, join)?)
             }
-        }
+        })
     }
 
     /// The metrics in it.

@@ -1,14 +1,44 @@
 //! Figures from summaries: what a scenario asks to be drawn, as charts.
 
+use crate::by_size;
 use crate::draw::{Axis, Bars, Chart, Line, Marks, Scale};
 use crate::expression::Expression;
-use crate::judge::{Ran, values};
+use crate::judge::Ran;
+use crate::pooled::{Reading, readings};
+use crate::reduce::{distribution as shares_of, percent};
+use crate::samples::{Pool, Quantity};
 use crate::scenario::{FigureKind, FigureSpec, Label, Scalars};
 use crate::stats::Estimate;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The charts of a figure, one above the other.
+/// The charts of a figure, one above the other, each with what must be known to read it below.
 pub fn charts(spec: &FigureSpec, runs: &[Ran]) -> Result<Vec<Chart>, String> {
+    let mut charts = panels(spec, runs)?;
+    let seeds: BTreeSet<u64> = runs.iter().map(|run| run.seed).collect();
+    let has_panels = charts.len() > 1;
+    for (number, chart) in charts.iter_mut().enumerate() {
+        // Panels are told apart by what they show.
+        if let Some(metric) = spec.metric.0.get(number).filter(|_| has_panels) {
+            chart.title = format!("{}: {metric}", chart.title);
+        }
+        let is_by_size = spec.metric.0.get(number).is_some_and(|metric| metric.ends_with("_by_size"));
+        let caption = match (spec.kind, seeds.len()) {
+            (_, 0 | 1) => "one seed".to_owned(),
+            (FigureKind::Series, count) if !is_by_size => format!("the first of {count} seeds"),
+            (FigureKind::Finish | FigureKind::Phase, count) => format!("the first of {count} seeds"),
+            (_, count) => format!("{count} seeds"),
+        };
+        if !runs.is_empty() {
+            chart.notes.insert(0, caption);
+        }
+        if chart.notes.is_empty() {
+            chart.notes.push("no runs".into());
+        }
+    }
+    Ok(charts)
+}
+
+fn panels(spec: &FigureSpec, runs: &[Ran]) -> Result<Vec<Chart>, String> {
     match spec.kind {
         // Several metrics without anything to tell cells apart stand beside each other.
         FigureKind::Bars if spec.by.is_none() && spec.metric.0.len() > 1 => {
@@ -28,7 +58,7 @@ pub fn charts(spec: &FigureSpec, runs: &[Ran]) -> Result<Vec<Chart>, String> {
 fn chart(spec: &FigureSpec, x: Scale, y: Scale, marks: Marks) -> Chart {
     let axis = |label: &str, scale| Axis { label: label.to_owned(), scale, from: None, to: None };
     let x = Axis { from: spec.from_x, to: spec.to_x, ..axis(&spec.x, x) };
-    Chart { title: spec.title.clone(), x, y: axis(&spec.y, y), marks }
+    Chart { title: spec.title.clone(), x, y: axis(&spec.y, y), marks, notes: Vec::new() }
 }
 
 fn scale(log: bool) -> Scale {
@@ -63,44 +93,106 @@ fn order_of(runs: &[Ran], sweep: Option<&String>) -> Vec<String> {
     if order.is_empty() { vec![String::new()] } else { order }
 }
 
-/// Values of a metric over seeds, by what lies along the axis and by series. Cells that differ in something else are seeds of their own.
-fn table(
-    metric: &str,
-    spec: &FigureSpec,
-    runs: &[Ran],
-) -> Result<BTreeMap<(String, String), Estimate>, String> {
-    let expression = Expression::parse(metric).map_err(|why| format!("figure {:?}: {why}", spec.title))?;
-    let mut all: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
-    for (labels, by_seed) in values(&expression, runs) {
-        if is_meant(&labels, &spec.cells) {
-            let key = (label(&labels, spec.along.as_ref()), label(&labels, spec.by.as_ref()));
-            all.entry((key.0.to_owned(), key.1.to_owned())).or_default().extend(by_seed.values());
-        }
-    }
-    Ok(all.into_iter().filter_map(|(key, values)| Some((key, Estimate::of(&values)?))).collect())
+/// What is known of a metric, by what lies along the axis and by series.
+struct Table {
+    values: BTreeMap<(String, String), Estimate>,
+    /// Where it is not a number: why.
+    reasons: BTreeMap<(String, String), String>,
 }
 
+impl Table {
+    /// Reads a metric. Cells that differ in something else than the axis and the series are taken together.
+    fn of(metric: &str, spec: &FigureSpec, runs: &[Ran]) -> Result<Self, String> {
+        let expression =
+            Expression::parse(metric).map_err(|why| format!("figure {:?}: {why}", spec.title))?;
+        let mut all: BTreeMap<(String, String), Vec<Reading>> = BTreeMap::new();
+        for (labels, reading) in readings(&expression, runs) {
+            if is_meant(&labels, &spec.cells) {
+                let key = (label(&labels, spec.along.as_ref()), label(&labels, spec.by.as_ref()));
+                all.entry((key.0.to_owned(), key.1.to_owned())).or_default().push(reading);
+            }
+        }
+        let mut table = Self { values: BTreeMap::new(), reasons: BTreeMap::new() };
+        for (key, readings) in all {
+            let estimate = match readings.as_slice() {
+                [one] => one.estimate(),
+                many => {
+                    let values: Option<Vec<f64>> =
+                        many.iter().flat_map(Reading::judged).map(|bounds| bounds.value()).collect();
+                    values.as_deref().and_then(Estimate::of)
+                }
+            };
+            match estimate {
+                Some(estimate) => drop(table.values.insert(key, estimate)),
+                None => {
+                    let reason = readings.iter().find_map(Reading::reason);
+                    drop(table.reasons.insert(key, reason.unwrap_or_else(|| "not measured".into())));
+                }
+            }
+        }
+        Ok(table)
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &(String, String)> {
+        self.values.keys().chain(self.reasons.keys())
+    }
+
+    /// A value to draw: infinite where it was not reached.
+    fn value(&self, key: &(String, String)) -> f64 {
+        let not_reached = || self.reasons.get(key).filter(|reason| reason.starts_with("not reached"));
+        match self.values.get(key) {
+            Some(estimate) => estimate.mean,
+            None if not_reached().is_some() => f64::INFINITY,
+            None => f64::NAN,
+        }
+    }
+
+    fn half(&self, key: &(String, String)) -> f64 {
+        self.values.get(key).map_or(f64::NAN, half)
+    }
+
+    /// Why values are missing, each reason once with the series it is about.
+    fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = Vec::new();
+        for ((along, by), reason) in &self.reasons {
+            let of = [by.as_str(), along.as_str()].into_iter().filter(|word| !word.is_empty());
+            let of: Vec<&str> = of.collect();
+            notes.push(if of.is_empty() { reason.clone() } else { format!("{}: {reason}", of.join(", ")) });
+        }
+        // More than a few would take the room of the figure.
+        if notes.len() > MOST_NOTES {
+            let more = notes.len() - MOST_NOTES;
+            notes.truncate(MOST_NOTES);
+            notes.push(format!("and {more} more without a value, see the table"));
+        }
+        notes
+    }
+}
+
+/// So many missing values are explained below a chart.
+const MOST_NOTES: usize = 4;
+
 fn bars(spec: &FigureSpec, metric: &str, runs: &[Ran]) -> Result<Chart, String> {
-    let table = table(metric, spec, runs)?;
+    let table = Table::of(metric, spec, runs)?;
     let groups: Vec<String> = order_of(runs, spec.along.as_ref())
         .into_iter()
         .filter(|group| table.keys().any(|(along, _)| along == group))
         .collect();
     let of = |name: &String| {
-        let cell = |group: &String| table.get(&(group.clone(), name.clone()));
+        let key = |group: &String| (group.clone(), name.clone());
         Bars {
             name: if name.is_empty() { metric.to_owned() } else { name.clone() },
-            values: groups.iter().map(|group| cell(group).map_or(f64::NAN, |cell| cell.mean)).collect(),
-            half: groups.iter().map(|group| cell(group).map_or(f64::NAN, half)).collect(),
+            values: groups.iter().map(|group| table.value(&key(group))).collect(),
+            half: groups.iter().map(|group| table.half(&key(group))).collect(),
         }
     };
     let names = order_of(runs, spec.by.as_ref());
     let mut series: Vec<Bars> =
         names.iter().filter(|name| table.keys().any(|(_, by)| by == *name)).map(of).collect();
     if let Some(reference) = &spec.reference {
-        let should = self::table(reference, spec, runs)?;
+        let should = Table::of(reference, spec, runs)?;
         let first = |group: &String| {
-            should.iter().find(|((along, _), _)| along == group).map_or(f64::NAN, |(_, e)| e.mean)
+            should.values.iter().find(|((along, _), _)| along == group).map_or(f64::NAN, |(_, e)| e.mean)
         };
         series.push(Bars {
             name: reference_name(spec),
@@ -108,14 +200,16 @@ fn bars(spec: &FigureSpec, metric: &str, runs: &[Ran]) -> Result<Chart, String> 
             half: Vec::new(),
         });
     }
-    Ok(chart(spec, Scale::Linear, scale(spec.log_y), Marks::Bars { groups, series }))
+    let marks = Marks::Bars { groups, series };
+    Ok(Chart { notes: table.notes(), ..chart(spec, Scale::Linear, scale(spec.log_y), marks) })
 }
 
 /// Bars of several metrics in one chart.
 fn side_by_side(spec: &FigureSpec, runs: &[Ran]) -> Result<Chart, String> {
-    let (mut groups, mut series) = (Vec::<String>::new(), Vec::new());
+    let (mut groups, mut series, mut notes) = (Vec::<String>::new(), Vec::new(), Vec::new());
     for metric in &spec.metric.0 {
         let chart = bars(spec, metric, runs)?;
+        notes.extend(chart.notes.into_iter().map(|note| format!("{metric}: {note}")));
         if let Marks::Bars { groups: of_metric, series: bars } = chart.marks {
             // A metric that a cell lacks has no bar there.
             for group in &of_metric {
@@ -134,17 +228,17 @@ fn side_by_side(spec: &FigureSpec, runs: &[Ran]) -> Result<Chart, String> {
         };
         Bars { values: pick(&bars.values), half: pick(&bars.half), name: bars.name }
     };
-    let series = series.into_iter().map(spread).collect();
-    Ok(chart(spec, Scale::Linear, scale(spec.log_y), Marks::Bars { groups, series }))
+    let marks = Marks::Bars { series: series.into_iter().map(spread).collect(), groups: groups.clone() };
+    Ok(Chart { notes, ..chart(spec, Scale::Linear, scale(spec.log_y), marks) })
 }
 
 fn lines(spec: &FigureSpec, metric: &str, runs: &[Ran]) -> Result<Chart, String> {
-    let table = table(metric, spec, runs)?;
-    let line = |name: &String, table: &BTreeMap<(String, String), Estimate>, is_reference: bool| {
+    let table = Table::of(metric, spec, runs)?;
+    let line = |name: &String, table: &Table, is_reference: bool| {
         let mut points: Vec<(f64, f64, f64)> = table
-            .iter()
-            .filter(|((_, by), _)| by == name)
-            .filter_map(|((along, _), e)| Some((number(along)?, e.mean, half(e))))
+            .keys()
+            .filter(|(_, by)| by == name)
+            .filter_map(|key| Some((number(&key.0)?, table.value(key), table.half(key))))
             .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         Line {
@@ -161,13 +255,14 @@ fn lines(spec: &FigureSpec, metric: &str, runs: &[Ran]) -> Result<Chart, String>
         .map(|name| line(name, &table, false))
         .collect();
     if let Some(reference) = &spec.reference {
-        let should = self::table(reference, spec, runs)?;
+        let should = Table::of(reference, spec, runs)?;
         if let Some((_, by)) = should.keys().next() {
             let by = by.clone();
             all.push(Line { name: reference_name(spec), half: Vec::new(), ..line(&by, &should, true) });
         }
     }
-    Ok(chart(spec, scale(spec.log_x), scale(spec.log_y), Marks::Lines(all)))
+    let marks = Marks::Lines(all);
+    Ok(Chart { notes: table.notes(), ..chart(spec, scale(spec.log_x), scale(spec.log_y), marks) })
 }
 
 /// The number that a label begins with: `"40 us"` is 40.
@@ -177,6 +272,9 @@ fn number(label: &str) -> Option<f64> {
 }
 
 fn series(spec: &FigureSpec, name: &str, runs: &[Ran]) -> Chart {
+    if let Some(metric) = by_size::parse(name) {
+        return slowdown_by_size(spec, &metric, runs);
+    }
     let mut all = Vec::new();
     for run in runs.iter().filter(|run| run.seed == 1 && is_meant(&run.labels, &spec.cells)) {
         let by = label(&run.labels, spec.by.as_ref());
@@ -210,6 +308,23 @@ fn series(spec: &FigureSpec, name: &str, runs: &[Ran]) -> Chart {
     let mut chart = chart(spec, scale(spec.log_x), scale(spec.log_y), Marks::Lines(all));
     in_a_fitting_unit(&mut chart);
     chart
+}
+
+/// Slowdown by size, over the messages of all seeds.
+fn slowdown_by_size(spec: &FigureSpec, metric: &by_size::BySize<'_>, runs: &[Ran]) -> Chart {
+    let (mut lines, mut notes) = (Vec::new(), Vec::new());
+    for name in order_of(runs, spec.by.as_ref()) {
+        let meant = runs
+            .iter()
+            .filter(|run| is_meant(&run.labels, &spec.cells) && label(&run.labels, spec.by.as_ref()) == name);
+        let curve = by_size::curve(metric, meant);
+        let of = if name.is_empty() { metric.of.to_owned() } else { name };
+        notes.extend(curve.notes.into_iter().map(|note| format!("{of}: {note}")));
+        if !curve.points.is_empty() {
+            lines.push(Line { name: of, points: curve.points, half: Vec::new(), is_reference: false });
+        }
+    }
+    Chart { notes, ..chart(spec, scale(spec.log_x), scale(spec.log_y), Marks::Lines(lines)) }
 }
 
 /// What a reference is called: by what it is where everybody knows it, else by its expression.
@@ -250,26 +365,57 @@ fn half(estimate: &Estimate) -> f64 {
     estimate.half.filter(|_| estimate.n > 2).unwrap_or(f64::NAN)
 }
 
-/// Distributions, each share the mean over seeds.
+/// Distributions: of messages over those of all seeds, of anything else each share the mean over seeds.
 fn distribution(spec: &FigureSpec, name: &str, runs: &[Ran]) -> Chart {
-    let mut by_name: BTreeMap<String, BTreeMap<u64, Vec<f64>>> = BTreeMap::new();
-    for run in runs.iter().filter(|run| is_meant(&run.labels, &spec.cells)) {
-        let by = label(&run.labels, spec.by.as_ref()).to_owned();
-        for (value, share) in run.summary.distributions.get(name).into_iter().flatten() {
-            #[expect(clippy::cast_possible_truncation, reason = "shares are at most one")]
-            let key = (share * 1e6).round() as u64;
-            by_name.entry(by.clone()).or_default().entry(key).or_default().push(*value);
+    let meant = |by: &str| {
+        runs.iter()
+            .filter(|run| is_meant(&run.labels, &spec.cells) && label(&run.labels, spec.by.as_ref()) == by)
+            .collect::<Vec<_>>()
+    };
+    let (mut lines, mut notes) = (Vec::new(), Vec::new());
+    for by in order_of(runs, spec.by.as_ref()) {
+        let meant = meant(&by);
+        let pooled = name.strip_suffix(".latency_us").and_then(|of| pooled_distribution(of, &meant));
+        let points = match pooled {
+            Some((points, unfinished)) => {
+                if unfinished > 0.0 {
+                    notes.push(
+                        format!("{by}: {} unfinished", percent(unfinished)).trim_start_matches(": ").into(),
+                    );
+                }
+                points
+            }
+            None => mean_distribution(name, &meant),
+        };
+        if !points.is_empty() {
+            lines.push(Line { points, name: by, half: Vec::new(), is_reference: false });
         }
     }
-    let line = |name: String| {
-        let shares = by_name.get(&name)?;
-        let points = shares
-            .iter()
-            .filter_map(|(share, values)| Some((Estimate::of(values)?.mean, *share as f64 / 1e6)));
-        Some(Line { points: points.collect(), name, half: Vec::new(), is_reference: false })
-    };
-    let all = order_of(runs, spec.by.as_ref()).into_iter().filter_map(line).collect();
-    chart(spec, scale(spec.log_x), Scale::Tail, Marks::Lines(all))
+    Chart { notes, ..chart(spec, scale(spec.log_x), Scale::Tail, Marks::Lines(lines)) }
+}
+
+/// The distribution of the latencies of all messages, and the share that did not finish.
+fn pooled_distribution(of: &str, runs: &[&Ran]) -> Option<(Vec<(f64, f64)>, f64)> {
+    let mut times = Vec::new();
+    for run in runs {
+        for phase in &run.summary.phases {
+            times.push((run.messages.selection(&phase.name, of)?.times(Quantity::Latency), 1));
+        }
+    }
+    let pool = Pool::new(times);
+    let points = shares_of(pool.len(), |share| pool.percentile(share)?.value());
+    Some((points, pool.unfinished_share()))
+}
+
+fn mean_distribution(name: &str, runs: &[&Ran]) -> Vec<(f64, f64)> {
+    let mut shares: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for (value, share) in runs.iter().filter_map(|run| run.summary.distributions.get(name)).flatten() {
+        #[expect(clippy::cast_possible_truncation, reason = "shares are at most one")]
+        let key = (share * 1e6).round() as u64;
+        shares.entry(key).or_default().push(*value);
+    }
+    let point = |(share, values): (&u64, &Vec<f64>)| Some((Estimate::of(values)?.mean, *share as f64 / 1e6));
+    shares.iter().filter_map(point).collect()
 }
 
 fn finish(spec: &FigureSpec, name: &str, runs: &[Ran]) -> Chart {

@@ -1,11 +1,15 @@
 //! From summaries to verdicts.
 //!
-//! A claim is held against every cell it is about, seed by seed; it holds in a cell where at least eight of ten seeds say so, and
-//! altogether where it holds in each cell.
+//! A claim is held against every cell it is about. A percentile of messages is judged once, over the messages of all seeds; everything else
+//! seed by seed, and it holds in a cell where at least eight of ten seeds say so. A claim holds altogether where it holds in each cell.
+//! A value that is only known to be above something is judged where that decides it, and is not comparable where it does not.
 
+use crate::bound::Bounds;
 use crate::expression::Expression;
+use crate::pooled::{Draw, Reading, readings, with_phase};
+use crate::samples::Messages;
 use crate::scenario::{As, ClaimSpec, Label, Scalar};
-use crate::stats::{Estimate, mean};
+use crate::stats::Estimate;
 use crate::summary::Summary;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,6 +23,8 @@ pub struct Ran {
     pub seed: u64,
     /// What it came down to.
     pub summary: Summary,
+    /// How long its messages took.
+    pub messages: Messages,
 }
 
 /// What became of a claim.
@@ -57,18 +63,24 @@ pub struct Verdict {
 }
 
 /// What was measured in one cell.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The cell, in words.
     pub cell: String,
-    /// Over seeds.
-    pub ours: Estimate,
-    /// In how many seeds it holds, of how many.
+    /// Over seeds; null where it is not known, and then there is a reason.
+    pub ours: Option<Estimate>,
+    /// Why it is not known: `not reached (3.5 % unfinished), above 120`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The share of messages that did not finish, where what is measured is a time of messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<f64>,
+    /// In how many seeds it holds, of how many; of a percentile over the messages of all seeds, one of one.
     pub passed: usize,
     /// See `passed`.
     pub of: usize,
-    /// Whether that is enough.
-    pub holds: bool,
+    /// What became of the claim in this cell.
+    pub outcome: Outcome,
 }
 
 /// Judges a claim.
@@ -93,15 +105,17 @@ pub fn judge(claim: &ClaimSpec, runs: &[Ran]) -> Result<Verdict, String> {
     }
     let points = points(claim, runs)?;
     verdict.cells = match &must {
-        Must::Rising(axis) => along(&points, axis, |a, b| b > a),
-        Must::Falling(axis) => along(&points, axis, |a, b| b < a),
+        Must::Rising(axis) => along(&points, axis, |before, after| (after - before).is_above(0.0)),
+        Must::Falling(axis) => along(&points, axis, |before, after| (after - before).is_below(0.0)),
         other => each(&points, &|value| other.holds(value)),
     };
     if claim.not_comparable.is_none() {
+        let is_any = |outcome: Outcome| verdict.cells.iter().any(|cell| cell.outcome == outcome);
         verdict.outcome = match verdict.cells.as_slice() {
             [] => Outcome::NotRun,
-            cells if cells.iter().all(|cell| cell.holds) => Outcome::Holds,
-            _ => Outcome::Fails,
+            _ if is_any(Outcome::Fails) => Outcome::Fails,
+            _ if is_any(Outcome::NotComparable) => Outcome::NotComparable,
+            _ => Outcome::Holds,
         };
     }
     Ok(verdict)
@@ -113,23 +127,46 @@ enum Must {
     Below(f64),
     Within([f64; 2]),
     Near(f64),
+    /// Of a ratio: as far from one, on logarithms, as half to twice of what the paper says.
+    NearRatio(f64),
+    /// Of a reduction: the ratio that is left of the other.
+    NearReduction(f64),
     Rising(String),
     Falling(String),
     Nothing,
 }
 
 impl Must {
-    fn holds(&self, value: f64) -> bool {
+    /// Whether a value satisfies it; `None` where what is known of the value does not decide that.
+    fn holds(&self, value: Bounds) -> Option<bool> {
         match self {
-            Self::Above(limit) => value > *limit,
-            Self::Below(limit) => value < *limit,
-            Self::Within([low, high]) => (*low..=*high).contains(&value),
-            // Sizes: green within half and twice of the paper's.
-            Self::Near(paper) => (0.5..=2.0).contains(&(value / paper)),
-            Self::Rising(_) | Self::Falling(_) => false,
-            Self::Nothing => true,
+            Self::Above(limit) => value.is_above(*limit),
+            Self::Below(limit) => value.is_below(*limit),
+            Self::Within(range) => value.is_within(*range),
+            // Quantities: within half and twice of the paper's.
+            Self::Near(paper) => value.is_within(ordered(paper / 2.0, paper * 2.0)),
+            Self::NearRatio(paper) => {
+                let whole = libm::log(*paper);
+                value.ln().is_within(ordered(whole / 2.0, whole * 2.0))
+            }
+            Self::NearReduction(paper) => Self::NearRatio(1.0 - paper).holds(Bounds::exact(1.0) - value),
+            Self::Rising(_) | Self::Falling(_) => Some(false),
+            Self::Nothing => Some(true),
         }
     }
+
+    /// What a size of the paper asks for: of a ratio on logarithms, since half of "twice" would be "the same".
+    fn near(paper: f64, claim: &ClaimSpec) -> Self {
+        match (&claim.against, claim.form) {
+            (Some(_), As::Ratio | As::Factor) => Self::NearRatio(paper),
+            (Some(_), As::Reduction) => Self::NearReduction(paper),
+            _ => Self::Near(paper),
+        }
+    }
+}
+
+fn ordered(one: f64, other: f64) -> [f64; 2] {
+    [one.min(other), one.max(other)]
 }
 
 impl core::fmt::Display for Must {
@@ -139,6 +176,15 @@ impl core::fmt::Display for Must {
             Self::Below(limit) => write!(f, "below {limit}"),
             Self::Within([low, high]) => write!(f, "{low} to {high}"),
             Self::Near(paper) => write!(f, "half to twice {paper}"),
+            Self::NearRatio(paper) => {
+                let [low, high] = ordered(paper.sqrt(), paper * paper);
+                write!(f, "{} to {} (about {paper})", digits(low), digits(high))
+            }
+            Self::NearReduction(paper) => {
+                let left = 1.0 - paper;
+                let [low, high] = ordered(1.0 - left.sqrt(), 1.0 - left * left);
+                write!(f, "{} to {} (about {paper})", digits(low), digits(high))
+            }
             Self::Rising(axis) => write!(f, "rises with {axis}"),
             Self::Falling(axis) => write!(f, "falls with {axis}"),
             Self::Nothing => f.write_str("reported"),
@@ -146,12 +192,18 @@ impl core::fmt::Display for Must {
     }
 }
 
+/// Three digits, without zeros behind.
+fn digits(value: f64) -> String {
+    let rounded: f64 = format!("{value:.2e}").parse().unwrap_or(value);
+    rounded.to_string()
+}
+
 fn must(claim: &ClaimSpec) -> Result<Must, String> {
     let all = [
         claim.above.map(Must::Above),
         claim.below.map(Must::Below),
         claim.within.map(Must::Within),
-        claim.near.map(Must::Near),
+        claim.near.map(|paper| Must::near(paper, claim)),
         claim.rising.clone().map(Must::Rising),
         claim.falling.clone().map(Must::Falling),
     ];
@@ -178,6 +230,14 @@ fn check_form(claim: &ClaimSpec) -> Result<(), String> {
         "has a range that nothing is within; write the smaller number first"
     } else if claim.near == Some(0.0) {
         "cannot be half to twice of zero; write within"
+    } else if let Some(paper) = claim.near
+        && matches!(Must::near(paper, claim), Must::NearRatio(ratio) if ratio <= 0.0 || ratio == 1.0)
+    {
+        "is a ratio, which is judged by its distance from one; write within"
+    } else if let Some(paper) = claim.near
+        && matches!(Must::near(paper, claim), Must::NearReduction(part) if part >= 1.0)
+    {
+        "is a reduction, which is below one; write within"
     } else if claim.gating && claim.not_comparable.is_some() {
         "is gating, but not comparable, so it cannot fail; leave out one of them"
     } else {
@@ -186,30 +246,18 @@ fn check_form(claim: &ClaimSpec) -> Result<(), String> {
     Err(format!("claim {:?} {why}", claim.says))
 }
 
-/// A cell and phase with its value in each seed.
+/// A cell and phase with what is known of its value.
 #[derive(Clone, Debug)]
 struct Point {
     labels: Vec<Label>,
-    by_seed: BTreeMap<u64, f64>,
-}
-
-impl Point {
-    fn values(&self) -> Vec<f64> {
-        self.by_seed.values().copied().collect()
-    }
-}
-
-/// The seeds that all of these points have.
-fn shared_seeds(points: &[&Point]) -> Vec<u64> {
-    let first = points.first().into_iter().flat_map(|point| point.by_seed.keys().copied());
-    first.filter(|seed| points.iter().all(|point| point.by_seed.contains_key(seed))).collect()
+    reading: Reading,
 }
 
 /// The cells that a claim is about, each phase a cell of its own.
 fn points(claim: &ClaimSpec, runs: &[Ran]) -> Result<Vec<Point>, String> {
     let expression =
         Expression::parse(&claim.metric).map_err(|why| format!("claim {:?}: {why}", claim.says))?;
-    let here = values(&expression, runs);
+    let here = readings(&expression, runs);
     let is_meant = |labels: &[Label]| {
         claim
             .cells
@@ -224,23 +272,22 @@ fn points(claim: &ClaimSpec, runs: &[Ran]) -> Result<Vec<Point>, String> {
         }
     }
     let mut points = Vec::new();
-    for (labels, by_seed) in here.iter().filter(|(labels, _)| is_meant(labels)) {
-        let by_seed = match &claim.against {
-            None => by_seed.clone(),
+    for (labels, reading) in here.iter().filter(|(labels, _)| is_meant(labels)) {
+        let reading = match &claim.against {
+            None => reading.clone(),
             Some(against) => {
                 let other = replaced(labels, against);
                 let Some(others) = here.get(&other) else { continue };
                 let base = claim.baseline.as_ref().and_then(|baseline| here.get(&replaced(labels, baseline)));
-                let pair = |(seed, value): (&u64, &f64)| {
-                    let base = base.and_then(|base| base.get(seed)).copied().unwrap_or(f64::NAN);
-                    let held = form(claim.form, *value, *others.get(seed)?, base);
-                    held.is_finite().then_some((*seed, held))
-                };
-                by_seed.iter().filter_map(pair).collect()
+                match (claim.form, base) {
+                    (As::ShareOfGain, None) => continue,
+                    (As::ShareOfGain, Some(base)) => share_of_gain(reading, others, base),
+                    (form, _) => reading.join(others, |this, other| held(form, this, other)),
+                }
             }
         };
-        if !by_seed.is_empty() {
-            points.push(Point { labels: labels.clone(), by_seed });
+        if !reading.draws.is_empty() || reading.missing.is_some() {
+            points.push(Point { labels: labels.clone(), reading });
         }
     }
     order(&mut points, runs);
@@ -260,16 +307,25 @@ fn order(points: &mut [Point], runs: &[Ran]) {
     points.sort_by_cached_key(place);
 }
 
-fn form(form: As, this: f64, other: f64, base: f64) -> f64 {
+/// A value held together with another cell's.
+fn held(form: As, this: Bounds, other: Bounds) -> Bounds {
     match form {
         As::Ratio => this / other,
         As::Factor => other / this,
-        As::Reduction => 1.0 - this / other,
-        As::Difference => this - other,
-        // Where there is no gain, nothing of one is kept.
-        As::ShareOfGain if base <= other => 0.0,
-        As::ShareOfGain => (base - this) / (base - other),
+        As::Reduction => Bounds::exact(1.0) - this / other,
+        As::Difference | As::ShareOfGain => this - other,
     }
+}
+
+/// How far a cell comes from a baseline towards another.
+fn share_of_gain(this: &Reading, other: &Reading, base: &Reading) -> Reading {
+    let gained = base.join(this, |base, this| base - this);
+    let to_gain = base.join(other, |base, other| base - other);
+    gained.join(&to_gain, |gained, to_gain| match to_gain.value() {
+        // Where there is no gain, nothing of one is kept.
+        Some(nothing) if nothing <= 0.0 => Bounds::exact(0.0),
+        _ => gained / to_gain,
+    })
 }
 
 fn replaced(labels: &[Label], with: &BTreeMap<String, Scalar>) -> Vec<Label> {
@@ -278,25 +334,6 @@ fn replaced(labels: &[Label], with: &BTreeMap<String, Scalar>) -> Vec<Label> {
         value: with.get(&label.sweep).map_or_else(|| label.value.clone(), |value| value.0.clone()),
     };
     labels.iter().map(other).collect()
-}
-
-fn with_phase(labels: &[Label], phase: &str) -> Vec<Label> {
-    let phase = Label { sweep: "phase".into(), value: phase.to_owned() };
-    labels.iter().cloned().chain([phase]).collect()
-}
-
-/// The value of an expression by cell (phases being cells) and seed.
-pub fn values(expression: &Expression, runs: &[Ran]) -> BTreeMap<Vec<Label>, BTreeMap<u64, f64>> {
-    let mut all: BTreeMap<Vec<Label>, BTreeMap<u64, f64>> = BTreeMap::new();
-    for run in runs {
-        for phase in &run.summary.phases {
-            let value = expression.value(&|name| phase.values.get(name).copied());
-            if let Some(value) = value.filter(|value| value.is_finite()) {
-                all.entry(with_phase(&run.labels, &phase.name)).or_default().insert(run.seed, value);
-            }
-        }
-    }
-    all
 }
 
 /// Points that differ in one axis only, together, by what else they are.
@@ -312,49 +349,72 @@ fn without<'a>(points: &'a [Point], axis: &str) -> Vec<(Vec<Label>, Vec<&'a Poin
     rows
 }
 
-/// The mean over an axis, seed by seed.
+/// The mean over an axis.
 fn averaged(points: &[Point], axis: &str) -> Vec<Point> {
     let point = |(labels, members): (Vec<Label>, Vec<&Point>)| {
-        let of_seed = |seed: u64| {
-            let values: Vec<f64> = members.iter().map(|point| point.by_seed[&seed]).collect();
-            (seed, mean(&values).unwrap_or(f64::NAN))
-        };
-        let by_seed = shared_seeds(&members).into_iter().map(of_seed).collect();
-        Point { labels, by_seed }
+        let readings: Vec<&Reading> = members.iter().map(|point| &point.reading).collect();
+        Point { labels, reading: Reading::mean(&readings) }
     };
     without(points, axis).into_iter().map(point).collect()
 }
 
-fn each(points: &[Point], holds: &dyn Fn(f64) -> bool) -> Vec<Measured> {
+fn each(points: &[Point], holds: &dyn Fn(Bounds) -> Option<bool>) -> Vec<Measured> {
     let measured = |point: &Point| {
-        let values = point.values();
-        let passed = values.iter().filter(|value| holds(**value)).count();
-        Some(Measured {
-            cell: named(&point.labels),
-            ours: Estimate::of(&values)?,
-            passed,
-            of: values.len(),
-            holds: enough(passed, values.len()),
-        })
+        let answers: Vec<Option<bool>> = point.reading.judged().into_iter().map(holds).collect();
+        measured(point, &answers)
     };
-    points.iter().filter_map(measured).collect()
+    points.iter().map(measured).collect()
 }
 
 /// The cells along an axis: in how many seeds every step goes the right way.
-fn along(points: &[Point], axis: &str, goes: fn(f64, f64) -> bool) -> Vec<Measured> {
-    let measured = |(_, members): &(Vec<Label>, Vec<&Point>)| -> Vec<Measured> {
-        let seeds = shared_seeds(members);
-        let is_right =
-            |seed: &&u64| members.windows(2).all(|pair| goes(pair[0].by_seed[seed], pair[1].by_seed[seed]));
-        let passed = seeds.iter().filter(is_right).count();
-        let holds = members.len() > 1 && enough(passed, seeds.len());
-        let one = |point: &&Point| {
-            let ours = Estimate::of(&point.values())?;
-            Some(Measured { cell: named(&point.labels), ours, passed, of: seeds.len(), holds })
+fn along(points: &[Point], axis: &str, goes: fn(Bounds, Bounds) -> Option<bool>) -> Vec<Measured> {
+    let judged = |(_, members): &(Vec<Label>, Vec<&Point>)| -> Vec<Measured> {
+        let is_judged = |draw: &Draw| match draw {
+            Draw::Pool => true,
+            Draw::Seed(_) => members.iter().all(|point| !point.reading.is_pooled()),
+            Draw::Resample(_) => false,
         };
-        members.iter().filter_map(one).collect()
+        let first = members.first().into_iter().flat_map(|point| point.reading.draws.keys());
+        let shared = first.filter(|draw| {
+            is_judged(draw) && members.iter().all(|point| point.reading.draws.contains_key(draw))
+        });
+        let steps_of = |draw: &Draw| {
+            let step = |pair: &[&Point]| goes(pair[0].reading.draws[draw], pair[1].reading.draws[draw]);
+            let steps: Vec<Option<bool>> = members.windows(2).map(step).collect();
+            match steps.as_slice() {
+                // One cell alone neither rises nor falls.
+                [] => Some(false),
+                _ if steps.contains(&Some(false)) => Some(false),
+                _ if steps.contains(&None) => None,
+                _ => Some(true),
+            }
+        };
+        let answers: Vec<Option<bool>> = shared.map(steps_of).collect();
+        members.iter().map(|point| measured(point, &answers)).collect()
     };
-    without(points, axis).iter().flat_map(measured).collect()
+    without(points, axis).iter().flat_map(judged).collect()
+}
+
+/// A cell with the answers of its seeds.
+fn measured(point: &Point, answers: &[Option<bool>]) -> Measured {
+    let passed = answers.iter().filter(|answer| **answer == Some(true)).count();
+    let open = answers.iter().filter(|answer| answer.is_none()).count();
+    let outcome = match answers.len() {
+        0 => Outcome::NotComparable,
+        of if enough(passed, of) => Outcome::Holds,
+        of if enough(passed + open, of) => Outcome::NotComparable,
+        _ => Outcome::Fails,
+    };
+    let ours = point.reading.estimate();
+    Measured {
+        cell: named(&point.labels),
+        reason: if ours.is_none() { point.reading.reason() } else { None },
+        ours,
+        unfinished: point.reading.unfinished,
+        passed,
+        of: answers.len(),
+        outcome,
+    }
 }
 
 /// Eight of ten.

@@ -8,6 +8,8 @@
 //! The lab knows no backend: it makes plans and reduces the rows that any [`Backend`](poseidon_plan::Backend) hands it.
 
 pub mod analytic;
+pub mod bound;
+pub mod by_size;
 pub mod check;
 pub mod compare;
 pub mod draw;
@@ -16,10 +18,12 @@ pub mod expression;
 pub mod figure;
 pub mod judge;
 pub mod oracle;
+pub mod pooled;
 pub mod reduce;
 pub mod reference;
 pub mod report;
 pub mod resolve;
+pub mod samples;
 pub mod scenario;
 pub mod stats;
 pub mod store;

@@ -31,11 +31,12 @@ pub fn results() -> String {
     let mut page = String::from(
         "# Results\n\n\
          A folder of results holds one folder per study and in it one per run, named by the hash of its plan. A run has `manifest.json` (what\n\
-         really happened), `plan.txt` (the effective configuration), `summary.json` (the metrics below, by phase) and, where they were asked for,\n\
-         its rows as Parquet or CSV. A study has `verdicts.json`, its figures and the data of each.\n\n\
+         really happened), `plan.txt` (the effective configuration), `summary.json` (the metrics below, by phase), `messages.bin` (how long each\n\
+         message took) and, where they were asked for, its rows as Parquet or CSV. A study has `verdicts.json`, its figures and the data of each.\n\n\
          ## Metrics\n\n\
          Written as `name.metric`, where the name is a traffic's, a queue's, or `run`. Claims and figures may join them with `+ - * /` and\n\
-         parentheses. A percentile is there only where ten samples lie beyond it.\n\n\
+         parentheses. A percentile is given only where ten samples lie beyond it; of messages it is taken over those of all seeds, and a message\n\
+         that did not finish has an infinite time. Where a number cannot be given, `summary.json` has the reason under `missing`.\n\n\
          | metric | of | what it says |\n|---|---|---|\n",
     );
     for metric in METRICS {

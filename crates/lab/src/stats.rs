@@ -15,7 +15,7 @@ const BEYOND: usize = 10;
 pub fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
     assert!((0.0..=1.0).contains(&p), "the percentile {p} is not within 0 and 1");
     debug_assert!(sorted.is_sorted(), "percentiles are taken of sorted samples");
-    let rank = nearest_rank(sorted.len(), p);
+    let rank = rank_of(sorted.len(), p);
     sorted.get(rank.checked_sub(1)?).copied()
 }
 
@@ -36,7 +36,7 @@ pub fn can_carry(p: f64, n: usize) -> bool {
 }
 
 /// The smallest of the ranks 1 to `n` that is at least the share `p` of `n`; zero if `n` is.
-fn nearest_rank(n: usize, p: f64) -> usize {
+pub(crate) fn rank_of(n: usize, p: f64) -> usize {
     // Searched and not multiplied: 0.07 * 100 is above 7 in binary, but 7 / 100 is the same number as 0.07.
     let (mut low, mut high) = (n.min(1), n);
     while low < high {
@@ -73,6 +73,12 @@ pub struct Estimate {
     pub half: Option<f64>,
     /// How many values.
     pub n: usize,
+    /// The 95 % interval of a percentile over the messages of all seeds, by drawing seeds again; `half` is half its width.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
+    /// The same percentile in the seed where it is least and where it is largest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<[f64; 2]>,
 }
 
 impl Estimate {
@@ -81,7 +87,7 @@ impl Estimate {
         let n = values.len();
         let half = standard_deviation(values)
             .map(|deviation| student_quantile(n - 1) * deviation / (n as f64).sqrt());
-        Some(Self { mean: mean(values)?, half, n })
+        Some(Self { mean: mean(values)?, half, n, interval: None, spread: None })
     }
 }
 
@@ -249,7 +255,8 @@ mod tests {
         let estimate = Estimate::of(&values).unwrap();
         assert_eq!((estimate.mean, estimate.n), (5.0, 8));
         assert!(close(estimate.half.unwrap(), 2.364_624_252 * deviation / 8.0f64.sqrt()));
-        assert_eq!(Estimate::of(&[3.0]), Some(Estimate { mean: 3.0, half: None, n: 1 }));
+        let single = Estimate { mean: 3.0, half: None, n: 1, interval: None, spread: None };
+        assert_eq!(Estimate::of(&[3.0]), Some(single));
         assert_eq!(Estimate::of(&[]), None);
     }
 

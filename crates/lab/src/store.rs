@@ -4,6 +4,7 @@
 //! results/poseidon/fig14b/scenario.toml            what was asked
 //! results/poseidon/fig14b/runs/3f0a…/summary.json  what it came down to
 //! results/poseidon/fig14b/runs/3f0a…/manifest.json what really happened
+//! results/poseidon/fig14b/runs/3f0a…/messages.bin  how long each message took
 //! results/poseidon/fig14b/runs/3f0a…/plan.txt      the effective configuration
 //! results/poseidon/fig14b/runs/3f0a…/*.parquet     the rows, where they were asked for
 //! ```
@@ -14,6 +15,7 @@
 
 use crate::judge::Ran;
 use crate::resolve::Resolved;
+use crate::samples::{MessageSamples, Messages};
 use crate::scenario::Label;
 use crate::study::{Finished, Options, RunName, Study};
 use crate::summary::Summary;
@@ -147,6 +149,9 @@ impl Manifest {
     }
 }
 
+/// The file with the times of a run's messages.
+const MESSAGES: &str = "messages.bin";
+
 /// Where results are kept.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -220,6 +225,17 @@ impl Store {
         Ok(found)
     }
 
+    /// Keeps the times of a run's messages.
+    pub fn keep_messages(&self, study: &str, hash: &str, messages: &MessageSamples) -> Result<(), String> {
+        write(&self.folder(study, hash), MESSAGES, &messages.to_bytes())
+    }
+
+    /// Where the times of a run's messages are.
+    pub fn messages(&self, study: &str, hash: &str) -> Messages {
+        let file = self.folder(study, hash).join(MESSAGES);
+        if file.is_file() { Messages::File(file) } else { Messages::None }
+    }
+
     /// Keeps a result.
     pub fn keep(&self, study: &str, summary: &Summary, manifest: &Manifest) -> Result<(), String> {
         let folder = self.folder(study, &manifest.plan_hash);
@@ -242,6 +258,15 @@ impl Store {
             let Asked { scenario_hash, quick, cell } = asked;
             let scenario = study.name.clone();
             let manifest = Manifest { scenario, scenario_hash, quick, cell, also: Vec::new(), ..manifest };
+            // The times of its messages are where it was made; they are looked for in the folder of each study.
+            if let Some(made_in) = &manifest.made_in {
+                let from = self.folder(made_in, &manifest.plan_hash).join(MESSAGES);
+                if from.is_file() {
+                    let said = |error: std::io::Error| format!("{}: {error}", from.display());
+                    let bytes = fs::read(&from).map_err(said)?;
+                    write(&own, MESSAGES, &bytes)?;
+                }
+            }
             return self.keep(&study.name, summary, &manifest).map(|()| manifest);
         }
         if !manifest.asked().any(|known| known == asked) {
@@ -277,7 +302,12 @@ impl Store {
                 let Some(cell) = study.cells.iter().position(|cell| cell.labels == asked.cell) else {
                     continue;
                 };
-                let ran = Ran { labels: asked.cell.clone(), seed: manifest.seed, summary: summary.clone() };
+                let ran = Ran {
+                    labels: asked.cell.clone(),
+                    seed: manifest.seed,
+                    summary: summary.clone(),
+                    messages: self.messages(&study.name, &manifest.plan_hash),
+                };
                 let Asked { scenario_hash, quick, cell: labels } = asked;
                 let manifest =
                     Manifest { scenario_hash, quick, cell: labels, also: Vec::new(), ..manifest.clone() };

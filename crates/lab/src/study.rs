@@ -77,6 +77,9 @@ impl Study {
         if scenario.stop != before.stop {
             words.push(format!("{} of {}", scenario.stop.0, before.stop.0));
         }
+        if scenario.drain != before.drain {
+            words.push(format!("a drain of {} instead of {}", scenario.drain.0, before.drain.0));
+        }
         if self.cells.len() != whole.len() {
             words.push(format!("{} of {} cells", self.cells.len(), whole.len()));
         }
@@ -236,7 +239,12 @@ pub fn run(
             };
             let result = result.map(|(summary, manifest)| Finished {
                 study,
-                ran: Ran { labels: cell.labels.clone(), seed, summary },
+                ran: Ran {
+                    labels: cell.labels.clone(),
+                    seed,
+                    summary,
+                    messages: store.messages(&studies[study].name, &manifest.plan_hash),
+                },
                 manifest,
             });
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
@@ -366,18 +374,23 @@ fn found_or_run(
     };
     // The first seed's series are drawn.
     let reducer = Reducer::new(resolved, name.seed == 1);
-    let mut all = All { reducer, tables, watch, name, stop: resolved.plan.stop };
-    let report = backend
+    let measured_until = resolved.measured_until;
+    let mut all =
+        All { reducer, tables, watch, name, stop: resolved.plan.stop, measured_until, has_drained: false };
+    let mut report = backend
         .run(&resolved.plan, &mut all)
         .map_err(|error| StudyError::Scenario(study.refusal(cell, error.to_string())))?;
-    let All { reducer, tables, .. } = all;
+    let All { reducer, tables, has_drained, .. } = all;
+    // A run that has drained was broken off by us, and lacks nothing.
+    report.broken_off &= !has_drained;
     let files = match tables {
         Some(tables) => tables.finish().map_err(|error| StudyError::Store(error.to_string()))?,
         None => Vec::new(),
     };
-    let summary = reducer.summary(&report);
+    let (summary, messages) = reducer.finish(&report);
     let manifest = Manifest::of_run(study, name, hash, resolved, &report, began.elapsed(), files, options);
     store.explain(&study.name, hash, &crate::explain::plan(resolved)).map_err(StudyError::Store)?;
+    store.keep_messages(&study.name, hash, &messages).map_err(StudyError::Store)?;
     store.keep(&study.name, &summary, &manifest).map_err(StudyError::Store)?;
     watch.ended(name, &manifest, false);
     Ok((summary, manifest))
@@ -404,6 +417,8 @@ struct All<'a> {
     watch: &'a dyn Watch,
     name: &'a RunName,
     stop: Picos,
+    measured_until: Picos,
+    has_drained: bool,
 }
 
 macro_rules! to_all {
@@ -433,7 +448,13 @@ impl Sink for All<'_> {
         if self.watch.is_interrupted() {
             return ControlFlow::Break(());
         }
-        self.tables.as_mut().map_or(ControlFlow::Continue(()), |tables| tables.progress(at))
+        let goes_on = self.tables.as_mut().map_or(ControlFlow::Continue(()), |tables| tables.progress(at));
+        let is_draining = at.now >= self.measured_until && self.measured_until < self.stop;
+        if goes_on.is_continue() && is_draining && self.reducer.has_drained() {
+            self.has_drained = true;
+            return ControlFlow::Break(());
+        }
+        goes_on
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a run comes down to: numbers by name and phase, series, distributions.
 
+use crate::bound::Bounds;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ pub struct Summary {
 }
 
 /// The numbers of one phase.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhaseSummary {
     /// Its name.
     pub name: String,
@@ -28,8 +29,29 @@ pub struct PhaseSummary {
     pub begins_us: f64,
     /// See `begins_us`.
     pub ends_us: f64,
-    /// Numbers by name. One that could not be measured, or that too few samples carry, is not there.
+    /// Numbers by name.
     pub values: BTreeMap<String, f64>,
+    /// Numbers that cannot be given, with the reason: too few samples, or messages that never finished.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub missing: BTreeMap<String, Missing>,
+}
+
+impl PhaseSummary {
+    /// What is known of a number.
+    pub fn bounds(&self, name: &str) -> Option<Bounds> {
+        let at_least = || self.missing.get(name)?.at_least.map(Bounds::at_least);
+        self.values.get(name).copied().map(Bounds::exact).or_else(at_least)
+    }
+}
+
+/// Why a number cannot be given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Missing {
+    /// In words: `not reached (3.5 % unfinished)`, `p99 needs 1,000 messages, there are 820`.
+    pub reason: String,
+    /// What it is greater than, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<f64>,
 }
 
 /// A metric that summaries have.
@@ -101,6 +123,7 @@ pub const METRICS: &[MetricInfo] = &[
     metric("cuts", "traffic with decisions", "window cuts, the mean flow"),
     metric("messages", "messages", "how many finished and count"),
     metric("unfinished", "messages", "how many had begun and not finished when the run ended"),
+    metric("unfinished_share", "messages", "those as a part of all that had begun"),
     metric("latency_mean_us", "messages", "from handing over to the last byte acknowledged"),
     metric("latency_p50_us", "messages", "its median"),
     metric("latency_p99_us", "messages", "its 99th percentile"),

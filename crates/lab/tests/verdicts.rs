@@ -1,6 +1,7 @@
 //! Verdicts on summaries made by hand: what each condition asks for, and which claims are no claims.
 
 use poseidon_lab::judge::{Outcome, Ran, Verdict, judge};
+use poseidon_lab::samples::Messages;
 use poseidon_lab::scenario::{ClaimSpec, Label, Scenario};
 use poseidon_lab::summary::{PhaseSummary, Summary};
 use std::collections::BTreeMap;
@@ -22,9 +23,10 @@ fn ran(cell: &str, seed: u64, phases: &[(&str, f64)]) -> Ran {
         begins_us: 0.0,
         ends_us: 1.0,
         values: BTreeMap::from([("a.x".to_owned(), *value), ("a.y".to_owned(), 2.0)]),
+        ..PhaseSummary::default()
     };
     let summary = Summary { phases: phases.iter().map(phase).collect(), ..Summary::default() };
-    Ran { labels: cell.split_whitespace().map(label).collect(), seed, summary }
+    Ran { labels: cell.split_whitespace().map(label).collect(), seed, summary, messages: Messages::None }
 }
 
 /// Runs of a cell without phases, a seed for each value.
@@ -65,11 +67,48 @@ fn a_condition_holds_or_fails() {
     }
 }
 
+/// The rule for sizes of ratios: the logarithm of ours between half and twice that of the paper's.
+#[test]
+fn a_ratio_is_judged_by_its_distance_from_one() {
+    for (ours, form, paper, outcome) in [
+        // About twice: from the square root of two to four.
+        (1.06, "ratio", "2.0", Fails),
+        (1.41, "ratio", "2.0", Fails),
+        (1.42, "ratio", "2.0", Holds),
+        (4.0, "ratio", "2.0", Holds),
+        (4.1, "ratio", "2.0", Fails),
+        // The other side of one is the wrong sign, however near.
+        (0.98, "ratio", "1.05", Fails),
+        (0.5, "ratio", "0.25", Holds),
+        (0.51, "ratio", "0.25", Fails),
+        (0.06, "ratio", "0.25", Fails),
+        // How many times lower: the other over this.
+        (0.5, "factor", "2.0", Holds),
+        (1.0, "factor", "2.0", Fails),
+        // 61 % lower leaves 0.39: from 37.6 % to 84.8 % lower.
+        (0.63, "reduction", "0.61", Fails),
+        (0.62, "reduction", "0.61", Holds),
+        (0.16, "reduction", "0.61", Holds),
+        (0.15, "reduction", "0.61", Fails),
+    ] {
+        let runs = [seeds("law=a", &[ours]), seeds("law=b", &[1.0])].concat();
+        let keys = format!(
+            "metric = \"a.x\"\nwhere = {{ law = \"a\" }}\nagainst = {{ law = \"b\" }}\nas = \"{form}\"\nnear = {paper}"
+        );
+        assert_eq!(verdict(&keys, &runs).outcome, outcome, "{ours} as {form}, near {paper}");
+    }
+    let runs = [seeds("law=a", &[1.0]), seeds("law=b", &[1.0])].concat();
+    let one = "metric = \"a.x\"\nwhere = { law = \"a\" }\nagainst = { law = \"b\" }\nnear = 1.0";
+    assert!(refused(one, &runs).contains("distance from one"));
+    let all = "metric = \"a.x\"\nwhere = { law = \"a\" }\nagainst = { law = \"b\" }\nas = \"reduction\"\nnear = 1.0";
+    assert!(refused(all, &runs).contains("below one"));
+}
+
 #[test]
 fn metrics_are_expressions() {
     for (metric, value) in [("a.x / a.y", 3.0), ("a.x - a.y - 1", 3.0), ("2 * (a.x + a.y)", 16.0)] {
         let verdict = verdict(&format!("metric = \"{metric}\"\nabove = 0"), &seeds("", &[6.0]));
-        assert_eq!(verdict.cells[0].ours.mean, value, "{metric}");
+        assert_eq!(verdict.cells[0].ours.expect("known").mean, value, "{metric}");
     }
 }
 
@@ -120,7 +159,7 @@ fn phases_are_cells() {
         assert_eq!(verdict.outcome, outcome, "{cells}");
     }
     let keys = "metric = \"a.x\"\nwhere = { phase = \"one\" }\nagainst = { phase = \"two\" }\nbelow = 0";
-    assert_eq!(verdict(keys, &runs).cells[0].ours.mean, -1.0);
+    assert_eq!(verdict(keys, &runs).cells[0].ours.expect("known").mean, -1.0);
 }
 
 #[test]
@@ -144,6 +183,7 @@ fn two_cells_are_held_together_seed_by_seed() {
         let verdict = verdict(&keys, &runs);
         assert_eq!(verdict.cells.len(), 1);
         let ours = &verdict.cells[0].ours;
+        let ours = ours.expect("known");
         assert_eq!((ours.mean, ours.n), ((expected[0] + expected[1]) / 2.0, 2), "{form}");
     }
 }
@@ -158,9 +198,9 @@ fn a_seed_that_one_of_two_cells_lacks_does_not_count() {
     ];
     let against = "metric = \"a.x\"\nwhere = { law = \"a\" }\nagainst = { law = \"b\" }\nnear = 0.5";
     let held = verdict(against, &runs);
-    assert_eq!((held.cells[0].ours.mean, held.cells[0].of), (0.5, 1));
+    assert_eq!((held.cells[0].ours.expect("known").mean, held.cells[0].of), (0.5, 1));
     let average = verdict("metric = \"a.x\"\naverage-over = \"law\"\nabove = 0", &runs);
-    assert_eq!((average.cells[0].ours.mean, average.cells[0].of), (4.5, 1));
+    assert_eq!((average.cells[0].ours.expect("known").mean, average.cells[0].of), (4.5, 1));
     let rising = verdict("metric = \"a.x\"\nrising = \"law\"", &runs);
     assert_eq!((rising.outcome, rising.cells[0].of), (Holds, 1));
 }
@@ -170,7 +210,7 @@ fn an_average_is_one_cell() {
     let runs = [seeds("law=a n=1", &[1.0, 2.0]), seeds("law=a n=2", &[3.0, 6.0])].concat();
     let verdict = verdict("metric = \"a.x\"\naverage-over = \"n\"\nwithin = [2.0, 4.0]", &runs);
     assert_eq!(verdict.cells.len(), 1);
-    assert_eq!((verdict.cells[0].ours.mean, verdict.cells[0].passed), (3.0, 2));
+    assert_eq!((verdict.cells[0].ours.expect("known").mean, verdict.cells[0].passed), (3.0, 2));
     assert_eq!(verdict.cells[0].cell, "law a");
 }
 
@@ -216,7 +256,7 @@ fn what_is_not_comparable_is_shown_and_not_judged() {
     let bare = verdict(keys, &[]);
     assert_eq!((bare.outcome, bare.note.as_str(), bare.cells.len()), (NotComparable, "their testbed", 0));
     let shown = verdict(&format!("{keys}\nmetric = \"a.x\"\nnear = 9.0"), &seeds("", &[1.0]));
-    assert_eq!((shown.outcome, shown.cells[0].ours.mean), (NotComparable, 1.0));
+    assert_eq!((shown.outcome, shown.cells[0].ours.expect("known").mean), (NotComparable, 1.0));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Bars in groups, with their values above them where there is room.
 
 use super::canvas::{Canvas, INK, LEADING, LETTERS, Path, Words, width, wrapped};
-use super::frame::Plot;
+use super::frame::{Plot, draw_not_reached};
 use super::number::short;
 use super::palette::{Direction, Hatching, Look, Looks};
 use super::scale::{Span, position};
@@ -206,6 +206,7 @@ pub(super) fn draw(
         let looks = [("stroke", INK), ("stroke-width", "0.8")];
         canvas.line((plot.frame.left, base), (plot.frame.right, base), &looks);
     }
+    draw_not_reached_bars(canvas, plot, layout, groups, series, looks);
     for (group, number, value, half) in bars(groups, series) {
         let (left, right) = layout.sides(&plot.frame, group, number, series.len());
         let middle = f64::midpoint(left, right);
@@ -242,6 +243,25 @@ pub(super) fn draw(
                     .looking(&[("class", "value")]);
                 canvas.words(&if goes_up { words } else { words.ending() }.within(layout.length(&text)));
             }
+        }
+    }
+}
+
+/// Draws a mark at the top edge for each bar whose value was not reached.
+fn draw_not_reached_bars(
+    canvas: &mut Canvas,
+    plot: &Plot,
+    layout: &Layout,
+    groups: usize,
+    series: &[Bars],
+    looks: &Looks<'_>,
+) {
+    for (number, bars) in series.iter().enumerate() {
+        let infinite =
+            bars.values.iter().take(groups).enumerate().filter(|(_, value)| **value == f64::INFINITY);
+        for (group, _) in infinite {
+            let (left, right) = layout.sides(&plot.frame, group, number, series.len());
+            draw_not_reached(canvas, &plot.frame, f64::midpoint(left, right), looks.look(&bars.name).colour);
         }
     }
 }

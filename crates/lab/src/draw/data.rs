@@ -14,7 +14,7 @@ pub(super) fn table(charts: &[Chart]) -> String {
     row(COLUMNS);
     for (i, chart) in charts.iter().enumerate() {
         let panel = (i + 1).to_string();
-        let Chart { title, x, y, marks } = chart;
+        let Chart { title, x, y, marks, notes: _ } = chart;
         match marks {
             Marks::Lines(lines) | Marks::Points(lines) => {
                 for line in lines {

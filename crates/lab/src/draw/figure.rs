@@ -16,6 +16,9 @@ const PLOT_HEIGHT: f64 = 132.0;
 /// Between things.
 const GAP: f64 = 4.0;
 
+/// The colour of notes.
+const NOTE: &str = "#555555";
+
 /// Right of the frame: room for half a label.
 const RIGHT: f64 = 12.0;
 
@@ -64,6 +67,8 @@ struct Panel<'a> {
     spans: Option<(Span, Span)>,
     y_ticks: Vec<Tick>,
     has_x_label: bool,
+    /// What is said below it, in lines.
+    notes: Vec<String>,
 }
 
 impl<'a> Panel<'a> {
@@ -82,6 +87,7 @@ impl<'a> Panel<'a> {
             spans,
             y_ticks: spans.map(|(_, y)| y_ticks(&y, length)).unwrap_or_default(),
             has_x_label: charts.get(number + 1).is_none_or(|below| !share_x(chart, below)),
+            notes: chart.notes.iter().flat_map(|note| wrapped(note, WIDTH - 2.0 * GAP)).collect(),
         }
     }
 
@@ -104,7 +110,7 @@ impl<'a> Panel<'a> {
             Some(spans) => self.draw_data(canvas, frame, spans, looks),
             None => {
                 draw_frame(canvas, &frame);
-                draw_no_data(canvas, &frame);
+                draw_no_data(canvas, &frame, &self.chart.notes);
                 GAP
             }
         };
@@ -121,6 +127,11 @@ impl<'a> Panel<'a> {
             let middle =
                 if width(label) > room { WIDTH / 2.0 } else { f64::midpoint(frame.left, frame.right) };
             canvas.words(&Words::new((middle, end + LETTERS), label).centred().within(WIDTH - 2.0 * GAP));
+            end += LEADING;
+        }
+        for note in &self.notes {
+            let looks = [("class", "note"), ("fill", NOTE)];
+            canvas.words(&Words::new((GAP, end + LETTERS), note).looking(&looks).within(WIDTH - 2.0 * GAP));
             end += LEADING;
         }
         canvas.close("g");
@@ -167,7 +178,13 @@ impl Chart {
     /// A chart of nothing.
     fn nothing() -> Self {
         let axis = || Axis { label: String::new(), scale: Scale::Linear, from: None, to: None };
-        Self { title: String::new(), x: axis(), y: axis(), marks: Marks::Lines(Vec::new()) }
+        Self {
+            title: String::new(),
+            x: axis(),
+            y: axis(),
+            marks: Marks::Lines(Vec::new()),
+            notes: Vec::new(),
+        }
     }
 }
 
@@ -204,7 +221,8 @@ fn x_span(charts: &[Chart], chart: &Chart) -> Option<Span> {
     let sharing = || charts.iter().filter(|other| share_x(chart, other));
     let values = sharing().flat_map(|chart| match &chart.marks {
         Marks::Lines(lines) | Marks::Points(lines) => {
-            lines.iter().flat_map(lines::values).map(|(x, _)| x).collect::<Vec<_>>()
+            let not_reached = lines.iter().flat_map(lines::not_reached);
+            lines.iter().flat_map(lines::values).map(|(x, _)| x).chain(not_reached).collect::<Vec<_>>()
         }
         Marks::Bars { .. } => Vec::new(),
     });

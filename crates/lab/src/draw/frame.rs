@@ -1,6 +1,6 @@
 //! What surrounds the data of a chart: frame, grid, ticks and labels.
 
-use super::canvas::{Canvas, HALF_DIGIT, INK, LETTERS, WIDTH, Words, width};
+use super::canvas::{Canvas, HALF_DIGIT, INK, LETTERS, Path, WIDTH, Words, width};
 use super::scale::{Ruler, Span};
 use super::ticks::{Tick, ticks};
 use super::trace::{Frame, Place};
@@ -131,8 +131,23 @@ pub(super) fn draw_frame(canvas: &mut Canvas, frame: &Frame) {
     canvas.shape("rect", &size, &[&[("class", "plot"), ("fill", "none")], AXIS].concat());
 }
 
-/// Says that there is nothing to draw.
-pub(super) fn draw_no_data(canvas: &mut Canvas, frame: &Frame) {
+/// Says that there is nothing to draw; why stands below.
+pub(super) fn draw_no_data(canvas: &mut Canvas, frame: &Frame, notes: &[String]) {
     let middle = (f64::midpoint(frame.left, frame.right), f64::midpoint(frame.top, frame.bottom));
-    canvas.words(&Words::new(middle, "no data").centred());
+    let text = if notes.is_empty() { "no data" } else { "no data, for the reason below" };
+    canvas.words(&Words::new(middle, text).centred().within(frame.right - frame.left));
+}
+
+/// Marks a value that was not reached: an arrow that ends at the top edge.
+pub(super) fn draw_not_reached(canvas: &mut Canvas, frame: &Frame, x: f64, colour: &str) {
+    if x < frame.left || x > frame.right {
+        return;
+    }
+    let (tip, base) = (frame.top + 1.0, frame.top + 8.0);
+    let mut path = Path::default();
+    path.around(&[(x, tip), (x + 4.0, base), (x - 4.0, base)]);
+    canvas.path(
+        &path,
+        &[("class", "not-reached"), ("fill", "#ffffff"), ("stroke", colour), ("stroke-width", "1.2")],
+    );
 }

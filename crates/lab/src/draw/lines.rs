@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Line;
 use super::canvas::{Canvas, Path};
-use super::frame::Plot;
+use super::frame::{Plot, draw_not_reached};
 use super::palette::{Look, Looks, REFERENCE};
 use super::trace::{Frame, Place, thinned};
 
@@ -34,6 +34,11 @@ pub(super) fn values(line: &Line) -> impl Iterator<Item = (f64, [f64; 3])> {
     })
 }
 
+/// Where points lie from left to right whose second value is infinite: it was not reached.
+pub(super) fn not_reached(line: &Line) -> impl Iterator<Item = f64> {
+    line.points.iter().filter(|(x, y)| x.is_finite() && *y == f64::INFINITY).map(|(x, _)| *x)
+}
+
 /// Draws lines.
 pub(super) fn draw_lines(canvas: &mut Canvas, plot: &Plot, lines: &[Line], looks: &Looks<'_>) {
     for line in series(lines) {
@@ -48,6 +53,12 @@ pub(super) fn draw_lines(canvas: &mut Canvas, plot: &Plot, lines: &[Line], looks
         let look = looks.look(&line.name);
         for place in marked(plot, line, looks.number(&line.name)) {
             look.mark(canvas, place, RADIUS);
+        }
+        // Where several were not reached at the same place, their marks stand beside each other.
+        let shift = 9.0 * (looks.number(&line.name) as f64 - 1.0);
+        for x in not_reached(line).filter_map(|x| plot.x.place(x)) {
+            let x = (x + shift).clamp(plot.frame.left + 4.0, plot.frame.right - 4.0);
+            draw_not_reached(canvas, &plot.frame, x, look.colour);
         }
     }
 }

@@ -20,7 +20,8 @@ mod trace;
 /// same charts give the same bytes.
 ///
 /// A name looks the same in all charts of a figure. Charts with the same axis from left to right have the same ends of it.
-/// What is not a finite number is a gap, and what an axis ends before is cut off there.
+/// What is not a number is a gap; a value that is infinite was not reached and has a mark at the top edge. What an axis ends before is cut
+/// off there.
 pub fn svg(charts: &[Chart]) -> String {
     figure::draw(charts)
 }
@@ -42,6 +43,8 @@ pub struct Chart {
     pub y: Axis,
     /// What is drawn.
     pub marks: Marks,
+    /// What must be known to read it, in lines below it; where there is nothing to draw, why.
+    pub notes: Vec<String>,
 }
 
 /// An axis.
@@ -102,7 +105,7 @@ pub struct Line {
 pub struct Bars {
     /// What it is called.
     pub name: String,
-    /// The values; one that is not a number has no bar.
+    /// The values; one that is not a number has no bar, one that is infinite was not reached.
     pub values: Vec<f64>,
     /// Half the 95 % interval of each; empty where there is none.
     pub half: Vec<f64>,

@@ -15,7 +15,7 @@ pub(super) fn line(name: &str, points: &[(f64, f64)]) -> Line {
 
 pub(super) fn line_chart(lines: Vec<Line>) -> Chart {
     let (x, y) = (axis("time (µs)", Scale::Linear), axis("rate (Gbps)", Scale::Linear));
-    Chart { title: "lines".to_owned(), x, y, marks: Marks::Lines(lines) }
+    Chart { title: "lines".to_owned(), x, y, marks: Marks::Lines(lines), notes: Vec::new() }
 }
 
 pub(super) fn bar_chart(groups: &[&str], series: &[(&str, &[f64])]) -> Chart {
@@ -27,7 +27,7 @@ pub(super) fn bar_chart(groups: &[&str], series: &[(&str, &[f64])]) -> Chart {
     };
     let marks = Marks::Bars { groups, series: series.iter().map(bars).collect() };
     let (x, y) = (axis("senders", Scale::Linear), axis("rate (Gbps)", Scale::Linear));
-    Chart { title: "bars".to_owned(), x, y, marks }
+    Chart { title: "bars".to_owned(), x, y, marks, notes: Vec::new() }
 }
 
 /// An element: its name, its attributes as text, how deep it lies, and the text directly behind its tag.
@@ -295,12 +295,36 @@ fn any_marks() -> impl Strategy<Value = Marks> {
 }
 
 fn any_chart() -> impl Strategy<Value = Chart> {
-    (".{0,80}", any_axis(), any_axis(), any_marks()).prop_map(|(title, x, y, marks)| Chart {
+    let notes = vec(".{0,120}", 0..3);
+    (".{0,80}", any_axis(), any_axis(), any_marks(), notes).prop_map(|(title, x, y, marks, notes)| Chart {
         title,
         x,
         y,
         marks,
+        notes,
     })
+}
+
+#[test]
+fn what_was_not_reached_has_a_mark_at_the_top_edge() {
+    let mut lines = line_chart(vec![line("a", &[(1.0, 2.0), (2.0, f64::INFINITY), (3.0, f64::INFINITY)])]);
+    lines.notes = vec!["a: not reached (3.5 % unfinished)".to_owned()];
+    let bars = bar_chart(&["x", "y"], &[("a", &[1.0, f64::INFINITY]), ("b", &[f64::NAN, 2.0])]);
+    for (chart, marks) in [(lines, 2), (bars, 1)] {
+        let notes = chart.notes.clone();
+        let svg = svg(&[chart]);
+        let tags = tags(&svg);
+        let top = plots(&tags)[0].number("y");
+        let found: Vec<_> = tags.iter().filter(|tag| tag.has_class("not-reached")).collect();
+        assert_eq!(found.len(), marks);
+        for mark in found {
+            let path = mark.attribute("d").expect("a path");
+            let tip: f64 =
+                path.split(['M', 'L', ' ']).nth(2).expect("its first place").parse().expect("a number");
+            assert!((tip - top).abs() < 2.0, "{path} is not at {top}");
+        }
+        assert!(notes.iter().all(|note| texts(&svg).contains(note)), "{:?}", texts(&svg));
+    }
 }
 
 proptest! {

@@ -7,11 +7,13 @@ mod queues;
 mod rates;
 
 pub use ideal::ideal_us;
+pub(crate) use messages::{not_reached, percent};
 
 use crate::resolve::{GroupOf, Resolved};
+use crate::samples::MessageSamples;
 use crate::stats::{can_carry, percentile};
 use crate::summary::{PhaseSummary, Summary};
-use messages::Chosen;
+use messages::{Chosen, MessageLog, MessageTime};
 use poseidon_plan::records::{
     DecisionRow, DropRow, MessageRow, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
 };
@@ -24,10 +26,8 @@ use std::collections::BTreeMap;
 const NOBODY: u32 = u32::MAX;
 /// Series are kept of each flow of a group where it has at most so many.
 const FEW: u32 = 16;
-/// Starts and finishes are kept of at most so many messages: more than that nobody tells apart in a figure.
-const MANY: usize = 10_000;
 /// Where the shares of a distribution are kept.
-const SHARES: &[f64] = &[
+pub(crate) const SHARES: &[f64] = &[
     0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8,
     0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.985, 0.99, 0.992, 0.994, 0.995, 0.996, 0.997, 0.998,
     0.9985, 0.999, 0.9995, 0.9999,
@@ -57,32 +57,16 @@ pub struct Reducer<'a> {
     signals: Vec<Vec<(f64, f64)>>,
     /// Per watched connection: the last window and when it was cut, ps.
     cuts: Vec<(u64, Vec<u64>)>,
-    /// Per group: its messages that were acknowledged.
-    took: Vec<Vec<Took>>,
-    /// Per group: start, and from there to arrival, us, and size.
-    arrivals: Vec<Vec<(f64, f64, Bytes)>>,
+    /// When messages began, arrived and were acknowledged.
+    log: MessageLog<'a>,
+    /// Per group: what became of its messages, once the run has ended.
+    messages: Vec<Vec<MessageTime>>,
     /// Per watched connection: when its last message was acknowledged, ps.
     ended: Vec<Option<u64>>,
     /// By switch: watched buffers.
     buffers: BTreeMap<u32, Buffer>,
     /// Per watched connection: its round trip when nothing waits, ns.
     base_rtts: Vec<f64>,
-}
-
-/// What a message took.
-#[derive(Clone, Copy, Debug)]
-struct Took {
-    start_us: f64,
-    latency_us: f64,
-    /// Latency over that of an empty network.
-    slowdown: f64,
-    size: Bytes,
-}
-
-impl Took {
-    fn finish_us(&self) -> f64 {
-        self.start_us + self.latency_us
-    }
 }
 
 impl<'a> Reducer<'a> {
@@ -112,8 +96,8 @@ impl<'a> Reducer<'a> {
             unloaded: vec![vec![0.0; phases]; groups],
             signals: vec![vec![(0.0, 0.0); phases]; groups],
             cuts: vec![(0, Vec::new()); watched],
-            took: vec![Vec::new(); groups],
-            arrivals: vec![Vec::new(); groups],
+            log: MessageLog::new(resolved),
+            messages: vec![Vec::new(); groups],
             ended: vec![None; watched],
             buffers: resolved
                 .buffers
@@ -146,13 +130,29 @@ impl<'a> Reducer<'a> {
         self.resolved.groups.get(index).map(|group| (index, group))
     }
 
+    /// Whether every message that counts has finished: then a drain has nothing left to wait for.
+    pub fn has_drained(&self) -> bool {
+        self.log.has_drained()
+    }
+
     /// The numbers.
-    pub fn summary(mut self, report: &Report) -> Summary {
+    pub fn summary(self, report: &Report) -> Summary {
+        self.finish(report).0
+    }
+
+    /// The numbers, and the times of all messages that count.
+    pub fn finish(mut self, report: &Report) -> (Summary, MessageSamples) {
         let mut summary = Summary::default();
+        let mut samples = MessageSamples::default();
+        let groups = self.resolved.groups.iter().enumerate().filter(|(_, group)| !group.is_long);
+        for (index, group) in groups {
+            self.messages[index] = self.log.of_group(group, report.ended);
+        }
         self.rtts.iter_mut().flatten().for_each(|list| list.sort_unstable_by(f64::total_cmp));
         for phase in 0..self.resolved.phases.len() {
             let window = &self.resolved.phases[phase];
             let mut values = BTreeMap::new();
+            let mut of_phase = PhaseSummary { name: window.name.clone(), ..PhaseSummary::default() };
             for (index, group) in self.resolved.groups.iter().enumerate() {
                 let mut put = |name: &str, value: f64| {
                     if value.is_finite() {
@@ -170,29 +170,22 @@ impl<'a> Reducer<'a> {
                 }
             }
             for chosen in self.chosen() {
-                let mut put = |name: &str, value: f64| {
-                    if value.is_finite() {
-                        values.insert(format!("{}.{name}", chosen.name), value);
-                    }
-                };
-                self.messages(&chosen, window, &mut put);
+                samples.selections.push(self.message_values(&chosen, window, &mut of_phase));
             }
             self.queue_values(window, &mut values);
             self.buffer_values(window, &mut values);
             report_values(report, &mut values);
             let us = |at: Picos| at.get() as f64 / 1e6;
-            summary.phases.push(PhaseSummary {
-                name: window.name.clone(),
-                begins_us: us(window.begins),
-                ends_us: us(window.ends),
-                values,
-            });
+            of_phase.values.extend(values);
+            (of_phase.begins_us, of_phase.ends_us) = (us(window.begins), us(window.ends));
+            summary.phases.push(of_phase);
         }
         self.distributions(&mut summary);
+        self.latency_distributions(&samples, &mut summary);
         if self.keeps_series {
             self.series(&mut summary);
         }
-        summary
+        (summary, samples)
     }
 
     /// Messages by traffic and by class.
@@ -215,18 +208,11 @@ impl<'a> Reducer<'a> {
 
     fn distributions(&self, summary: &mut Summary) {
         for (index, group) in self.resolved.groups.iter().enumerate() {
-            let from = self.resolved.messages_from.get() as f64 / 1e6;
-            let counts = self.took[index].iter().filter(|took| took.start_us >= from);
-            let mut latencies: Vec<f64> = counts.map(|took| took.latency_us).collect();
-            latencies.sort_unstable_by(f64::total_cmp);
-            if !latencies.is_empty() {
-                let name = format!("{}.latency_us", group.name);
-                summary.distributions.insert(name, distribution(&latencies, 1.0));
-            }
             let mut rtts: Vec<f64> = self.rtts[index].iter().flatten().copied().collect();
             rtts.sort_unstable_by(f64::total_cmp);
             if !rtts.is_empty() {
-                summary.distributions.insert(format!("{}.rtt_us", group.name), distribution(&rtts, 1e-3));
+                let points = distribution(rtts.len(), |share| Some(percentile(&rtts, share)? * 1e-3));
+                summary.distributions.insert(format!("{}.rtt_us", group.name), points);
             }
         }
         self.buffer_distributions(summary);
@@ -234,23 +220,17 @@ impl<'a> Reducer<'a> {
 
     fn series(&self, summary: &mut Summary) {
         for (index, group) in self.resolved.groups.iter().enumerate() {
-            if !group.is_long && self.took[index].len() <= MANY {
-                let points = self.took[index].iter().map(|took| (took.start_us, took.finish_us()));
-                summary.finishes.insert(group.name.clone(), points.collect());
-            }
             self.rate_series(index, group, summary);
         }
-        for chosen in self.chosen() {
-            self.by_size(&chosen, summary);
-        }
+        self.finishes(summary);
         self.queue_series(summary);
     }
 }
 
-/// A distribution by the shares that are kept of one, as far as the samples carry them.
-fn distribution(sorted: &[f64], scale: f64) -> Vec<(f64, f64)> {
-    let carried = SHARES.iter().filter(|share| **share < 0.5 || can_carry(**share, sorted.len()));
-    carried.filter_map(|share| Some((percentile(sorted, *share)? * scale, *share))).collect()
+/// A distribution by the shares that are kept of one, as far as so many samples carry them.
+pub(crate) fn distribution(samples: usize, percentile: impl Fn(f64) -> Option<f64>) -> Vec<(f64, f64)> {
+    let carried = SHARES.iter().filter(|share| **share < 0.5 || can_carry(**share, samples));
+    carried.filter_map(|share| Some((percentile(*share)?, *share))).collect()
 }
 
 fn put_percentiles(sorted: &[f64], scale: f64, name: &str, unit: &str, put: &mut dyn FnMut(&str, f64)) {
@@ -286,35 +266,18 @@ fn report_values(report: &Report, values: &mut BTreeMap<String, f64>) {
 impl Sink for Reducer<'_> {
     fn message(&mut self, row: MessageRow) {
         let message = self.plan().messages[row.message as usize];
-        let Some((index, group)) = self.group(message.connection) else { return };
+        let Some((_, group)) = self.group(message.connection) else { return };
         if group.is_long {
             return;
         }
-        let latency = (row.acknowledged.get() - row.start.get()) as f64 / 1e6;
-        let ends = self.plan().connections[message.connection as usize];
-        let ideal = ideal_us(self.plan(), ends.from, ends.to, row.size.get());
-        self.took[index].push(Took {
-            start_us: row.start.get() as f64 / 1e6,
-            latency_us: latency,
-            slowdown: latency / ideal,
-            size: row.size,
-        });
+        self.log.on_acknowledged(&row);
         if let Some(ended) = self.ended.get_mut(self.watched_at[message.connection as usize] as usize) {
             *ended = Some(row.acknowledged.get());
         }
     }
 
     fn received(&mut self, row: ReceivedRow) {
-        let message = self.plan().messages[row.message as usize];
-        if let Some((index, group)) = self.group(message.connection)
-            && !group.is_long
-        {
-            // A message that waited for another has no time of its own in the plan; its latency is the sender's to tell.
-            if let Some(taken) = row.at.checked_sub(message.at) {
-                let size = message.amount.bytes().unwrap_or(Bytes::ZERO);
-                self.arrivals[index].push((message.at.get() as f64 / 1e6, taken.get() as f64 / 1e6, size));
-            }
-        }
+        self.log.on_received(&row);
     }
 
     fn drop(&mut self, _: DropRow) {}

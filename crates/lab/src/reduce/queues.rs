@@ -149,11 +149,10 @@ impl Reducer<'_> {
         let last = self.resolved.phases.last();
         for buffer in &self.resolved.buffers {
             let from = last.map_or(0, |window| window.settled.get());
-            let all = self.largest(&buffer.switches, from, u64::MAX);
+            let all = self.largest(&buffer.switches, from, self.resolved.measured_until.get());
             if !all.is_empty() {
-                summary
-                    .distributions
-                    .insert(format!("{}.buffer_bytes", buffer.name), distribution(&all, 1.0));
+                let points = distribution(all.len(), |share| percentile(&all, share));
+                summary.distributions.insert(format!("{}.buffer_bytes", buffer.name), points);
             }
         }
     }

@@ -9,6 +9,7 @@ pub use publish::{index, origins, publish, published};
 use crate::draw::{self, Chart};
 use crate::figure;
 use crate::judge::{Measured, Outcome, Ran, Verdict, judge};
+use crate::reduce::percent;
 use crate::store::{Store, write};
 use crate::study::{Finished, Study};
 use serde::{Deserialize, Serialize};
@@ -62,7 +63,11 @@ pub fn show(study: &Study, finished: &[&Finished]) -> Result<Shown, String> {
     let scenario = study.scenario();
     // A run that was broken off has rows up to there, but no numbers: what it did not get to do would count as nothing.
     let whole = finished.iter().filter(|run| !run.manifest.interrupted);
-    let runs: Vec<Ran> = whole.map(|run| run.ran.clone()).collect();
+    let mut runs: Vec<Ran> = Vec::new();
+    for run in whole {
+        let messages = run.ran.messages.load().map_err(|error| error.to_string())?;
+        runs.push(Ran { messages, ..run.ran.clone() });
+    }
     let verdicts = scenario.claim.iter().map(|claim| judge(claim, &runs)).collect::<Result<_, _>>()?;
     let mut figures = Vec::new();
     for spec in &scenario.figure {
@@ -117,12 +122,22 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// A value with its interval over seeds.
+/// A value with its interval, the spread between seeds where it is of all their messages, and the share of messages that did not finish.
 pub fn estimate(measured: &Measured) -> String {
-    match measured.ours.half.filter(|half| *half > 0.0) {
-        Some(half) => format!("{} ± {}", number(measured.ours.mean), number(half)),
-        None => number(measured.ours.mean),
+    let Some(ours) = &measured.ours else { return measured.reason.clone().unwrap_or_default() };
+    let mut text = number(ours.mean);
+    match (ours.interval, ours.half.filter(|half| *half > 0.0)) {
+        (Some([low, high]), Some(_)) => text.push_str(&format!(" ({} to {})", number(low), number(high))),
+        (None, Some(half)) => text.push_str(&format!(" ± {}", number(half))),
+        (_, None) => {}
     }
+    if let Some([low, high]) = ours.spread.filter(|[low, high]| low < high) {
+        text.push_str(&format!(", seeds {} to {}", number(low), number(high)));
+    }
+    if let Some(share) = measured.unfinished.filter(|share| *share > 0.0) {
+        text.push_str(&format!(", {} unfinished", percent(share)));
+    }
+    text
 }
 
 /// What was measured, in a line: one value, or the range over cells.
@@ -131,10 +146,28 @@ pub fn ours(verdict: &Verdict) -> String {
         [] => String::new(),
         [one] => estimate(one),
         many => {
-            let means = || many.iter().map(|cell| cell.ours.mean);
-            let (low, high) =
-                (means().fold(f64::INFINITY, f64::min), means().fold(f64::NEG_INFINITY, f64::max));
-            format!("{} to {}", number(low), number(high))
+            let means: Vec<f64> = many.iter().filter_map(|cell| Some(cell.ours.as_ref()?.mean)).collect();
+            let (low, high) = (
+                means.iter().copied().fold(f64::INFINITY, f64::min),
+                means.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            );
+            let mut text =
+                if means.is_empty() { String::new() } else { format!("{} to {}", number(low), number(high)) };
+            let without = many.len() - means.len();
+            if let Some(reason) = many.iter().find_map(|cell| cell.reason.as_ref()) {
+                let more = if without > 1 { format!(" and {} more", without - 1) } else { String::new() };
+                text = [text, format!("{reason}{more}")]
+                    .iter()
+                    .filter(|part| !part.is_empty())
+                    .cloned()
+                    .collect::<Vec<_>>()
+                    .join("; ");
+            }
+            let unfinished = many.iter().filter_map(|cell| cell.unfinished).fold(0.0, f64::max);
+            if unfinished > 0.0 && without == 0 {
+                text.push_str(&format!(", up to {} unfinished", percent(unfinished)));
+            }
+            text
         }
     }
 }

@@ -187,8 +187,7 @@ fn section(html: &mut String, study: &Shown) {
         put(html, format_args!("<p>{}</p>\n", escaped(study.about.trim())));
     }
     for drawn in &study.drawn {
-        let caption = seeds(study);
-        put(html, format_args!("<figure>{drawn}<figcaption>{caption}</figcaption></figure>\n"));
+        put(html, format_args!("<figure>{drawn}</figure>\n"));
     }
     for verdict in &study.verdicts {
         put(
@@ -217,7 +216,7 @@ fn section(html: &mut String, study: &Shown) {
                         escaped(&estimate(cell)),
                         cell.passed,
                         cell.of,
-                        if cell.holds { "" } else { "fails" }
+                        word(cell.outcome)
                     ),
                 );
             }

@@ -35,6 +35,8 @@ pub struct Resolved {
     pub bin: Picos,
     /// Messages that start before this are not counted.
     pub messages_from: Picos,
+    /// Messages that start at this time or later are not counted: from here to the end of the run is the drain.
+    pub measured_until: Picos,
 }
 
 /// Traffic of one name.
@@ -113,7 +115,12 @@ pub fn resolve(scenario: &Scenario, seed: u64, backend: &dyn Backend) -> Result<
     let mut laws = Laws::of(scenario);
     // Those that no traffic runs are only looked at, so that they make no switch write what nobody reads.
     scenario.laws.keys().chain([&scenario.law]).try_for_each(|name| laws::law(scenario, name).map(drop))?;
-    let stop = scenario.stop.0;
+    // Traffic goes on while the run drains, so that the last measured messages meet the same load.
+    let stop = scenario
+        .stop
+        .0
+        .checked_add(scenario.drain.0)
+        .ok_or("stop and drain together are longer than a run can be; shorten drain")?;
     let phases = windows(scenario)?;
     let mut traffic = Traffic::default();
     let mut groups = Vec::new();
@@ -195,6 +202,7 @@ pub fn resolve(scenario: &Scenario, seed: u64, backend: &dyn Backend) -> Result<
         classes: Vec::new(),
         bin,
         messages_from: scenario.observe.messages_from.0,
+        measured_until: scenario.stop.0,
     };
     resolved.plan.check(backend.supplies(&resolved.plan)).map_err(|error| refusal(&resolved, &error))?;
     share_uplinks(&mut resolved, scenario, backend)?;

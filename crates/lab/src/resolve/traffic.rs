@@ -60,7 +60,7 @@ pub(super) fn of_kind(
         TrafficKind::Phased => {
             let ends = ends()?;
             let mut phases = Vec::new();
-            for phase in scenario.phase.iter().filter(|phase| phase.at.0 < stop) {
+            for phase in scenario.phase.iter().filter(|phase| phase.at < scenario.stop) {
                 let flows = phase.flows.get(&spec.name).copied().unwrap_or(0) as usize;
                 if flows > ends.len() {
                     return Err(format!("phase {:?} wants {flows} flows of {}", phase.name, ends.len()));

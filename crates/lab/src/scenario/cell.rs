@@ -172,6 +172,7 @@ fn cell(
     if quick {
         scenario.seeds = scenario.quick.seeds.unwrap_or(scenario.seeds);
         scenario.stop = scenario.quick.stop.unwrap_or(scenario.stop);
+        scenario.drain = scenario.quick.drain.unwrap_or(scenario.drain);
     }
     let runs = scenario.analytic.is_none() && scenario.withdrawn.is_none();
     if runs && scenario.stop == Text::default() {

@@ -36,7 +36,7 @@ pub struct ClaimSpec {
     pub rising: Option<String>,
     /// It must fall along this sweep.
     pub falling: Option<String>,
-    /// The number that the paper gives: ours should be between half and twice of it.
+    /// The number that the paper gives: ours should be between half and twice of it; of a ratio to another cell, on logarithms: as far from one.
     pub near: Option<f64>,
     /// Where in the paper, and what it says there.
     pub paper: String,

@@ -40,9 +40,13 @@ pub struct Scenario {
     /// What the source leaves open and what was chosen, in plain words.
     #[serde(default)]
     pub about: String,
-    /// When a run ends.
+    /// When a run ends, or its drain begins.
     #[serde(default)]
     pub stop: Time,
+    /// How long a run goes on at most after `stop`, with the same traffic, so that messages that began before can finish; it ends as soon
+    /// as they all have. Nothing that begins in it is counted.
+    #[serde(default)]
+    pub drain: Time,
     /// How many seeds each cell is run with.
     #[serde(default = "one")]
     pub seeds: u32,
@@ -194,6 +198,8 @@ pub struct QuickSpec {
     pub seeds: Option<u32>,
     /// A shorter run.
     pub stop: Option<Time>,
+    /// A shorter drain.
+    pub drain: Option<Time>,
     /// Fewer values: of each sweep, the names of those that stay.
     pub sweep: BTreeMap<String, Vec<Scalar>>,
     /// Not at all, for this reason.
