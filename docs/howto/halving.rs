@@ -67,6 +67,11 @@ impl Law for Halving {
         self.halve();
     }
 
+    /// What a host with PLB counts before it chooses another path.
+    fn is_congested(&self, ack: &Ack<'_>) -> bool {
+        !ack.marked.is_zero()
+    }
+
     fn decision(&self) -> Decision {
         Decision { window: Packets::from_q24(self.window), pacing: Pacing::Off }
     }

@@ -35,10 +35,10 @@ pub trait Law: Clone + Debug + PartialEq {
     /// A retransmission timer has fired.
     fn on_timeout(&mut self, now: Nanos);
 
-    /// Whether this ACK tells of congestion on its path, for hosts that choose another path when it does (PLB).
-    fn is_congested(&self, ack: &Ack<'_>) -> bool {
-        !ack.marked.is_zero()
-    }
+    /// Whether the path of this ACK is congested, by the signal that the law itself follows. A host with PLB counts such
+    /// ACKs and chooses another path. Called after [`Law::on_ack`] with the same ACK. A law without a signal of
+    /// congestion answers `false` and changes its path only after a timeout.
+    fn is_congested(&self, ack: &Ack<'_>) -> bool;
 
     /// What the host may do now. The window is never zero and never above [`Packets::MAX_WINDOW`].
     fn decision(&self) -> Decision;

@@ -2,12 +2,45 @@
 
 use poseidon_laws::params::Params;
 use poseidon_laws::registry::build;
-use poseidon_laws::{AnyParams, BuildError, LAWS, Law, Path};
+use poseidon_laws::{Ack, AnyParams, BuildError, LAWS, Law, Path};
 use poseidon_testkit::operations::assert_conforms;
-use poseidon_types::{BitRate, Bytes, Nanos, Signals};
+use poseidon_types::{BitRate, Bytes, HopPath, HopRecord, Nanos, Signals, Wrap};
 
 const PATH: Path =
     Path { mtu: Bytes::new(4_096), line_rate: BitRate::from_gbps(100), base_rtt: Nanos::from_micros(10) };
+
+/// Laws that follow no signal of congestion: with PLB they change their path only after a timeout.
+const STAYS_ON_ITS_PATH: [&str; 3] = ["fixed", "retcp", "bbr"];
+
+/// A flow after fifty ACKs, each a round trip of its own, and whether the last one says that the path is congested. With a full
+/// queue the RTT is 2 ms and one hop holds 10 MB; without, the hop is used to a tenth.
+fn after_fifty_acks<L: Law>(full: bool, marked: bool) -> (L, bool) {
+    let mut law = L::new(&L::Params::default(), &PATH);
+    let mut congested = false;
+    for round in 1..=50_u64 {
+        let hop = HopRecord {
+            at: PATH.base_rtt * round,
+            sent: Bytes::new(if full { 125_000 } else { 12_500 } * round),
+            queue: Bytes::new(if full { 10_000_000 } else { 0 }),
+            rate: PATH.line_rate,
+        };
+        let ack = Ack {
+            now: Nanos::from_millis(2) * round,
+            rtt: if full { Nanos::from_millis(2) } else { PATH.base_rtt },
+            packets: 1,
+            bytes: PATH.mtu,
+            marked: if marked { PATH.mtu } else { Bytes::ZERO },
+            acked_seq: round * 100_000,
+            next_seq: round * 100_000 + 99_999,
+            max_hop_delay: Some(if full { Nanos::from_millis(2) } else { Nanos::ZERO }),
+            hops: HopPath { records: &[hop], wrap: Wrap::NEVER },
+            ..Ack::EMPTY
+        };
+        law.on_ack(&ack);
+        congested = law.is_congested(&ack);
+    }
+    (law, congested)
+}
 
 macro_rules! conformance {
     ($name:ident, $law:ty) => {
@@ -49,6 +82,18 @@ macro_rules! conformance {
                 assert_eq!(format!("{read:?}"), format!("{printed:?}"));
                 assert!(read.set("no-such-parameter", "1").is_err());
                 assert!(read.preset("no-such-preset").is_err());
+            }
+
+            #[test]
+            fn the_path_is_congested_by_a_signal_that_the_law_reads() {
+                let (calm, calm_path) = after_fifty_acks::<$law>(false, false);
+                let (marked, marked_path) = after_fifty_acks::<$law>(false, true);
+                let reads_marks = calm != marked;
+                assert!(!calm_path, "an empty path is not congested");
+                assert_eq!(marked_path, reads_marks, "marks congest the path of a law that reads marks");
+                let (_, full_path) = after_fifty_acks::<$law>(true, reads_marks);
+                let stays = STAYS_ON_ITS_PATH.contains(&<$law as Law>::NAME);
+                assert_eq!(full_path, !stays, "what the law itself sees of a long queue congests its path");
             }
 
             #[test]

@@ -2,7 +2,7 @@
 
 use poseidon_laws::laws::poseidon::{Poseidon, PoseidonParams, Update};
 use poseidon_laws::params::Params;
-use poseidon_laws::{Ack, Law, Path};
+use poseidon_laws::{Ack, Law, Loss, Path};
 use poseidon_testkit::SplitMix64;
 use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Packets};
 use proptest::prelude::*;
@@ -104,6 +104,43 @@ fn stays_within_one_part_in_ten_thousand_over_a_million_points() {
     assert!(worst_step < 1e-4, "step {worst_step:e}");
     // Growth by one packet on a window of 0.01 packets multiplies the error of U by up to a hundred.
     assert!(worst_window < 1e-4, "window {worst_window:e}");
+}
+
+/// `strict-paper`: an ACK moves the window by all of U, however large or small, and idle flows grow. Alg. 1 has the smallest and the
+/// largest window as its only bounds.
+#[test]
+fn strict_paper_is_algorithm_1_without_bounds_of_a_step() {
+    let mut rng = SplitMix64::new(3);
+    let params = PoseidonParams {
+        strict_paper: true,
+        max_window: Packets::whole(32_768),
+        min_window: Packets::from_q24(16_777),
+        ..PoseidonParams::default()
+    };
+    let (mut above_two, mut below_half, mut worst) = (0, 0, 0.0f64);
+    for _ in 0..100_000 {
+        let window = Packets::from_q24(whole(log_uniform(&mut rng, 0.01, 16_000.0) * 16_777_216.0));
+        let rtt = Nanos::new(whole(log_uniform(&mut rng, 2_000.0, 5_000_000.0)));
+        let delay = rng.below(200_000);
+        let old = as_f64(window);
+        let rate = (old * 4_096.0 * 8.0 / rtt.get() as f64).clamp(PAPER.min_rate, PAPER.max_rate);
+        let step = PAPER.update(PAPER.target(rate), delay as f64 / 1_000.0);
+        let new = if step >= 1.0 { (old + step - 1.0).min(32_768.0) } else { (old * step).max(0.001) };
+        above_two += u32::from(step > 2.0);
+        below_half += u32::from(step < 0.5);
+        worst = worst.max((integer_step(&params, window, rtt, Nanos::new(delay)).1 / new - 1.0).abs());
+    }
+    println!("{above_two} steps above 2, {below_half} below a half, worst relative error {worst:.2e}");
+    assert!(above_two > 5_000 && below_half > 5_000, "{above_two} {below_half}");
+    assert!(worst < 2e-4, "{worst:e}");
+}
+
+#[test]
+fn strict_paper_keeps_the_strongest_cut_of_algorithm_2() {
+    let params = PoseidonParams { strict_paper: true, ..PoseidonParams::default() };
+    let mut law = Poseidon::new(&params, &path(Nanos::from_micros(10)));
+    law.on_loss(&Loss { now: Nanos::from_micros(100) });
+    assert_eq!(law.decision().window, Packets::whole(16));
 }
 
 #[test]

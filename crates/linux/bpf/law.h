@@ -51,6 +51,10 @@ typedef int64_t s64;
 #define POSEIDON_LONGEST_RUN 8
 /* The farthest step up or down before a part is taken of it, log2: times a fraction of at most one it fits 64 bits. */
 #define POSEIDON_FARTHEST (1LL << 38)
+/* strict_paper: one packet of growth by 2^16 is above the largest window, 2^15 packets; a larger step does the same. */
+#define POSEIDON_STRICT_UP (16LL << POSEIDON_Q)
+/* strict_paper: 2^-26 of the largest window is below the smallest that parameters allow. */
+#define POSEIDON_STRICT_DOWN (-26LL * (1LL << POSEIDON_Q))
 
 /* How the window moves towards the target. */
 enum poseidon_update {
@@ -85,7 +89,7 @@ struct poseidon_flow {
 	u8 reset_after;  /* so many timeouts in a row: the window is the smallest */
 	u8 update;       /* enum poseidon_update */
 	u8 signal;       /* enum poseidon_signal */
-	u8 strict_paper; /* grow even when the flow does not use its window */
+	u8 strict_paper; /* steps without bounds; grow even when the flow does not use its window */
 	u8 run;          /* steady: ACKs in a row far below the target */
 	s8 jitter;       /* steady: the next packet is early or late by so many 256ths of an RTT */
 	u8 unused[2];
@@ -162,10 +166,10 @@ static inline u64 poseidon_exp2_mantissa(s64 x)
 	return left + (((right - left) * (fraction & 0xffff)) >> 16);
 }
 
-/* 2^x - 1 for x between zero and four, q24. */
+/* 2^x - 1 for x between zero and sixteen, q24. */
 static inline u64 poseidon_growth(s64 x)
 {
-	return (poseidon_exp2_mantissa(x) << (x >> POSEIDON_Q)) - POSEIDON_ONE;
+	return (poseidon_exp2_mantissa(x) << ((x >> POSEIDON_Q) & 63)) - POSEIDON_ONE;
 }
 
 /* Between two packets, for windows below one, at this RTT: ns. */
@@ -225,6 +229,20 @@ static inline void poseidon_follow(struct poseidon_flow *flow, s64 step, const s
 		s64 least = (s64)flow->min_step * POSEIDON_BOUND_UNIT;
 
 		poseidon_cut(flow, step > least ? step : least, ack->now);
+	}
+}
+
+/* strict_paper: the same by all of log2 U; only the smallest and the largest window bound it. */
+static inline void poseidon_follow_unbounded(struct poseidon_flow *flow, s64 step, const struct poseidon_ack *ack)
+{
+	if (step >= 0) {
+		/* No ACK is for more packets than the largest window. Below 2^41 times 2^15 fits 64 bits. */
+		u64 growth = poseidon_growth(step < POSEIDON_STRICT_UP ? step : POSEIDON_STRICT_UP);
+		u64 packets = poseidon_min(ack->packets, flow->max_window);
+
+		flow->window = poseidon_min(flow->window + growth * packets, (u64)flow->max_window << POSEIDON_Q);
+	} else if (poseidon_may_cut(flow, ack->now)) {
+		poseidon_cut(flow, step > POSEIDON_STRICT_DOWN ? step : POSEIDON_STRICT_DOWN, ack->now);
 	}
 }
 
@@ -334,6 +352,8 @@ static inline void poseidon_on_ack(struct poseidon_flow *flow, const struct pose
 	step = poseidon_log_step(flow, (u32)delay);
 	if (flow->update == POSEIDON_STEADY)
 		poseidon_follow_steadily(flow, step, ack);
+	else if (flow->strict_paper)
+		poseidon_follow_unbounded(flow, step, ack);
 	else
 		poseidon_follow(flow, step, ack);
 }

@@ -66,6 +66,10 @@ impl Law for Patient {
         self.halve(now);
     }
 
+    fn is_congested(&self, ack: &Ack<'_>) -> bool {
+        ack.max_hop_delay.is_some_and(|delay| delay > self.patience)
+    }
+
     fn decision(&self) -> Decision {
         Decision { window: self.window, pacing: Pacing::Off }
     }

@@ -3,10 +3,11 @@
 mod common;
 
 use common::{run, us};
+use poseidon_laws::AnyParams;
 use poseidon_laws::parts::plb::PlbParams;
 use poseidon_plan::changes::{Change, LinkEvent};
 use poseidon_plan::records::{DropCause, Kept};
-use poseidon_plan::switch::{CodelTofino, Direction, Pause, PerQueue, Stamp, Step};
+use poseidon_plan::switch::{CodelTofino, Direction, Pause, PerQueue, RecordCarrier, Stamp, Step};
 use poseidon_plan::topology::{Edge, Edges, End, Rotor};
 use poseidon_plan::traffic::Amount;
 use poseidon_plan::transport::{Echo, Recovery, Spread};
@@ -301,6 +302,30 @@ fn plb_finds_the_free_ways() {
     let spread = rate(&kept);
     println!("hashed {collided:.0} Gbps, with PLB {spread:.0} Gbps after {} changes of path", report.repaths);
     assert!(report.repaths > 0 && collided < 650.0 && spread > 700.0, "{collided} {spread}");
+}
+
+/// HPCC and PowerTCP read no marks. They leave a congested path by the signal that they follow.
+#[test]
+fn plb_moves_laws_that_read_no_marks() {
+    for law in ["hpcc", "powertcp"] {
+        let mut plan = four_over_four();
+        plan.laws[0] = AnyParams::of(law).expect("a law of the table");
+        plan.switch.stamp = Stamp::HopRecords(RecordCarrier::Exact);
+        let rate = |kept: &Kept| received(kept).iter().sum::<u64>() as f64 * 8.0 / 20e6;
+        let (kept, report) = run(&plan);
+        let collided = rate(&kept);
+        assert_eq!(report.repaths, 0);
+        plan.transport.plb = Some(PlbParams::FALCON);
+        let (kept, report) = run(&plan);
+        let spread = rate(&kept);
+        println!(
+            "{law}: hashed {collided:.0} Gbps, with PLB {spread:.0} Gbps after {} changes",
+            report.repaths
+        );
+        // Four changes per flow and millisecond would be a flow that leaves a path it fills alone.
+        assert!((1..1_000).contains(&report.repaths), "{law}: {} changes of path", report.repaths);
+        assert!(spread > 1.05 * collided, "{law}: {collided} {spread}");
+    }
 }
 
 /// A rack of a rotor sends to one other rack. In each week of three days it has one day of circuit at 100 Gbps; the rest of the time the

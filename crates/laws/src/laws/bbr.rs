@@ -222,6 +222,11 @@ impl Law for Bbr {
     }
 
     /// The gap is that of packets, because bandwidth is counted in packets: a rate would be that of a wire, headers included.
+    /// Never: version 1 has no signal of congestion; it follows the rate that is delivered.
+    fn is_congested(&self, _: &Ack<'_>) -> bool {
+        false
+    }
+
     fn decision(&self) -> Decision {
         let gap = to_nanos(1.0 / self.pace + 0.5).min(LONGEST_RTT);
         Decision { window: to_window(self.window), pacing: Pacing::Gap(gap) }

@@ -160,6 +160,11 @@ impl Law for Cubic {
         self.reno.restart(self.beta, self.min_window);
     }
 
+    /// Marked.
+    fn is_congested(&self, ack: &Ack<'_>) -> bool {
+        !ack.marked.is_zero()
+    }
+
     fn decision(&self) -> Decision {
         Decision { window: to_window(self.cut.window(self.reno.window)), pacing: Pacing::Off }
     }

@@ -177,6 +177,11 @@ impl Law for Dcqcn {
 
     fn on_timeout(&mut self, _: Nanos) {}
 
+    /// Marked.
+    fn is_congested(&self, ack: &Ack<'_>) -> bool {
+        !ack.marked.is_zero()
+    }
+
     fn decision(&self) -> Decision {
         Decision { window: to_window(self.window), pacing: Pacing::Rate(to_rate(self.rate)) }
     }

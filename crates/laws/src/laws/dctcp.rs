@@ -119,6 +119,11 @@ impl Law for Dctcp {
         self.cut = true;
     }
 
+    /// Marked.
+    fn is_congested(&self, ack: &Ack<'_>) -> bool {
+        !ack.marked.is_zero()
+    }
+
     fn decision(&self) -> Decision {
         Decision { window: to_window(self.reno.window), pacing: Pacing::Off }
     }

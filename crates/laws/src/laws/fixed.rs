@@ -59,6 +59,11 @@ impl Law for Fixed {
 
     fn on_timeout(&mut self, _: Nanos) {}
 
+    /// Never: it follows no signal.
+    fn is_congested(&self, _: &Ack<'_>) -> bool {
+        false
+    }
+
     fn decision(&self) -> Decision {
         self.decision
     }

@@ -15,6 +15,8 @@
 //! Differs    - `max_stage` is printed as 5, but the published simulations ran with 0 (its author, issue 24 of
 //!              `alibaba-edu/High-Precision-Congestion-Control`): 0 is the default, 5 the preset `printed`, which
 //!              PowerTCP's and VAI/SF's evaluations used.
+//!            - PLB is not in the paper: a path is congested where U ≥ η and the flow has at most three quarters of
+//!              its line.
 //!            - A hop whose clock did not advance is skipped; a changed number of hops or line rate is a new path.
 //! Limits     made for lossless fabrics: a loss or a timeout leaves the window alone, as in the artifact. A flow that does
 //!            not use its window is not treated apart: the window never exceeds one bandwidth-delay product. T is one
@@ -195,6 +197,12 @@ impl Law for Hpcc {
     fn on_loss(&mut self, _: &Loss) {}
 
     fn on_timeout(&mut self, _: Nanos) {}
+
+    /// The busiest hop is used to its target or beyond, and the flow has at most three quarters of its line. The second condition is
+    /// for a flow that fills a path alone: it holds U at η as well, and gains nothing elsewhere. One of two has half.
+    fn is_congested(&self, _: &Ack<'_>) -> bool {
+        self.utilisation >= self.target && self.window <= 0.75 * self.max_window
+    }
 
     fn decision(&self) -> Decision {
         let packets = self.window / self.mtu;

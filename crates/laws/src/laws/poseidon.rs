@@ -34,7 +34,9 @@
 //!            - Alg. 1 never resets the count of timeouts; as in Swift, an ACK does.
 //!            - Alg. 2 leaves the window undefined when the gate is closed; it stays.
 //!            - An ACK without telemetry changes nothing: unknown is not an empty queue.
-//!            - A flow that does not use its window does not grow it (RFC 7661's rule), unless `strict-paper` is set.
+//!            - A flow that does not use its window does not grow it (RFC 7661's rule).
+//!            `strict-paper` is Alg. 1 to the letter in two of these points: an ACK moves the window by all of U, and a flow that
+//!            does not use its window grows. `min_md` then bounds only the cuts of Alg. 2, and `max_mi` nothing.
 //! Steady     `update = steady` is ours, for incasts of so many flows that each has less than one packet per round trip:
 //!            from 220 on, on one 200 Gbps link with 4 kB packets. There Alg. 1 swings. It waits rtt/window between
 //!            packets, so a queue that grows by 1 us makes each flow wait 1/window us longer: below half a packet, the
@@ -140,7 +142,7 @@ params! {
         window_rtt: Nanos = Nanos::new(9_900),
         /// m of Eq. 13, a delay.
         ratio_delay: Nanos = Nanos::from_micros(1),
-        /// Grow even when the flow does not use its window: Alg. 1 to the letter.
+        /// Alg. 1 to the letter: U is not bounded by `min_decrease` and `max_increase`, and a flow that does not use its window grows.
         strict_paper: bool = false,
     }
     presets {}
@@ -188,6 +190,11 @@ const LONGEST_RUN: u8 = 8;
 /// The farthest step up or down before a part is taken of it, log2 with 24 fractional bits: the product with a fraction of at most
 /// one fits 64 bits.
 const FARTHEST: i64 = 1 << 38;
+/// `strict-paper`: the largest step up, log2 with 24 fractional bits. One packet of growth by 2^16 is above the largest window, 2^15
+/// packets, so a larger step would do the same.
+const STRICT_UP: i64 = 16 << Q;
+/// `strict-paper`: the largest step down. 2^-26 of the largest window, 2^15 packets, is below the smallest that `min_window` allows.
+const STRICT_DOWN: i64 = -26 << Q;
 
 /// One flow under Poseidon: 64 bytes, constants included.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -225,7 +232,7 @@ pub struct Poseidon {
     update: Update,
     signal: Signal,
     strict_paper: bool,
-    /// Whether target, update or signal is another than the paper's.
+    /// Whether target, update or signal is another than the paper's, or its bounds are left out: the path of few flows.
     is_variant: bool,
     /// `steady`: how many ACKs in a row were far below the target.
     run: u8,
@@ -295,8 +302,9 @@ impl Law for Poseidon {
             update: params.update,
             signal: params.signal,
             strict_paper: params.strict_paper,
-            is_variant: (params.target, params.update, params.signal)
-                != (Target::Log, Update::Distance, Signal::MaxHopDelay),
+            is_variant: params.strict_paper
+                || (params.target, params.update, params.signal)
+                    != (Target::Log, Update::Distance, Signal::MaxHopDelay),
             run: 0,
             jitter: 0,
         }
@@ -378,7 +386,8 @@ impl Poseidon {
         }
     }
 
-    /// Adds `growth` (24 fractional bits, below 2^28) per acknowledged packet; Alg. 1, line 18.
+    /// Adds `growth` (24 fractional bits; below 2^28, or below 2^41 for at most 2^15 packets) per acknowledged packet; Alg. 1,
+    /// line 18.
     #[inline]
     fn grow(&mut self, growth: u64, ack: &Ack<'_>) {
         if !ack.app_limited || self.strict_paper {
@@ -409,8 +418,22 @@ impl Poseidon {
         } else if self.update == Update::Aimd && step >= 0 {
             // Swift's increase: one packet per window, or per acknowledged packet below one.
             self.grow((1 << (2 * Q)) / self.window.max(1 << Q), ack);
+        } else if self.strict_paper {
+            self.follow_unbounded(step, ack);
         } else {
             self.follow(step, ack);
+        }
+    }
+
+    /// `strict-paper`: as [`Self::follow`], by all of log2 U. Only the smallest and the largest window bound it.
+    fn follow_unbounded(&mut self, step: i64, ack: &Ack<'_>) {
+        if step >= 0 {
+            let (mantissa, whole) = exp2_parts(step.min(STRICT_UP));
+            // No ACK is for more packets than the largest window. Below 2^41 times 2^15 fits 64 bits.
+            let packets = ack.packets.min(u32::from(self.max_window));
+            self.grow((mantissa << whole) - ONE.cast_unsigned(), &Ack { packets, ..*ack });
+        } else if self.last_cut.since(ack.now).get() > u64::from(self.rtt) {
+            self.cut(step.max(STRICT_DOWN), ack.now);
         }
     }
 

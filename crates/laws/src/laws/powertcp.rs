@@ -143,6 +143,12 @@ impl PowerLaw {
         self.window = bounded(window, self.min_window, self.max_window);
     }
 
+    /// Power is above its target, and the flow has at most three quarters of its line. The second condition is for a flow that fills
+    /// a path alone: its power is above the target by its own β, and it gains nothing elsewhere. One of two has half and β.
+    pub(super) fn is_congested(&self, target_power: f64) -> bool {
+        self.power > target_power && self.window <= 0.75 * self.max_window
+    }
+
     /// Line 6: rate = window/τ, always paced.
     pub(super) fn decision(&self) -> Decision {
         Decision {
@@ -223,6 +229,10 @@ impl Law for PowerTcp {
     fn on_loss(&mut self, _: &Loss) {}
 
     fn on_timeout(&mut self, _: Nanos) {}
+
+    fn is_congested(&self, _: &Ack<'_>) -> bool {
+        self.law.is_congested(self.target_power)
+    }
 
     fn decision(&self) -> Decision {
         self.law.decision()

@@ -101,6 +101,11 @@ impl Law for Retcp {
         self.reno.restart(0.5, self.min_window);
     }
 
+    /// Never: it reacts to losses and circuits alone.
+    fn is_congested(&self, _: &Ack<'_>) -> bool {
+        false
+    }
+
     fn decision(&self) -> Decision {
         Decision { window: to_window(self.reno.window), pacing: Pacing::Off }
     }

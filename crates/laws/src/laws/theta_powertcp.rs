@@ -122,6 +122,10 @@ impl Law for ThetaPowerTcp {
 
     fn on_timeout(&mut self, _: Nanos) {}
 
+    fn is_congested(&self, _: &Ack<'_>) -> bool {
+        self.law.is_congested(1.0)
+    }
+
     fn decision(&self) -> Decision {
         self.law.decision()
     }

@@ -155,6 +155,12 @@ impl Law for Timely {
 
     fn on_timeout(&mut self, _: Nanos) {}
 
+    /// Where Alg. 1 lowers the rate: above `high`, or above `low` and rising.
+    fn is_congested(&self, ack: &Ack<'_>) -> bool {
+        let rtt = ns(ack.rtt);
+        rtt > self.high || (rtt >= self.low && self.difference > 0.0)
+    }
+
     fn decision(&self) -> Decision {
         Decision { window: to_window(self.window), pacing: Pacing::Rate(to_rate(self.rate)) }
     }

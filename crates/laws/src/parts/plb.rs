@@ -6,7 +6,7 @@
 //!
 //! Source   Qureshi et al., SIGCOMM 2022; constants of Linux (`net.ipv4.tcp_plb_*`) and of Google's public Falcon
 //!          simulator, `falcon-transport/isekai`
-//! Needs    from the host: whether an ACK counts as congested (marked; delay above 1.01 of the target in Falcon)
+//! Needs    from the host: whether an ACK counts as congested: `Law::is_congested`, each law by its own signal
 
 use super::gate::SeqGate;
 use poseidon_types::{Fraction, Nanos};

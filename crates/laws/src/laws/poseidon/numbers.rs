@@ -45,7 +45,7 @@ pub struct Numbers {
     pub update: Update,
     /// Which delay is held against the target.
     pub signal: Signal,
-    /// Grow even when the flow does not use its window.
+    /// Alg. 1 to the letter: steps without bounds, and growth even when the flow does not use its window.
     pub strict_paper: bool,
     /// `steady`: ACKs in a row far below the target.
     pub run: u8,
@@ -78,7 +78,7 @@ impl Poseidon {
             update,
             signal,
             strict_paper,
-            // Follows from the three choices.
+            // Follows from the choices and `strict_paper`.
             is_variant: _,
             run,
             jitter,
