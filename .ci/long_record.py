@@ -24,6 +24,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import subprocess
 import sys
 import textwrap
@@ -471,10 +472,8 @@ def note(part, entry):
     """Puts a result into the record, with when, where and of what."""
     record = load()
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    load_average = os.getloadavg()[0]
-    about = {"date": now, **source(), "machine": machine(), "load_average": round(load_average, 2)}
     record["date"] = now
-    record["parts"][part] = {**entry, **about}
+    record["parts"][part] = {**entry, "date": now, **source(), "machine": machine()}
     write(record)
 
 
@@ -560,7 +559,7 @@ def page(record):
         if entry.get("reason"):
             lines.append(wrapped(f"Reason: {entry['reason']}."))
         if "load_average" in entry:
-            lines.append(wrapped(f"Load average when it ended: {entry['load_average']}."))
+            lines.append(wrapped(f"Load average of the machine before it began: {entry['load_average']}."))
         if entry.get("marks"):
             lines += ["| figure | must be | was | | source |", "|---|---|---|---|---|"]
             for mark in entry["marks"]:
@@ -574,7 +573,7 @@ def page(record):
             lines += ["Without a mark:\n", "| figure | was |", "|---|---:|"]
             lines += [f"| {figure} | {number(value)} |" for figure, value in entry["figures"].items()]
             lines.append("")
-    return "\n".join(lines).rstrip() + "\n"
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
 
 
 def summary(asked):
@@ -628,12 +627,15 @@ def main():
     if asked.command == "passed":
         return EXIT_PASSED if has_passed(asked.part) else EXIT_MISSED
     if asked.command == "begin":
-        note(asked.part, {"result": "failed", "reason": "it was started and did not end"})
+        busy = round(os.getloadavg()[0], 2)
+        note(asked.part, {"result": "failed", "reason": "it was started and did not end", "load_average": busy})
     elif asked.command in ("not-run", "failed"):
         note(asked.part, {"result": asked.command.replace("-", " "), "reason": asked.reason})
     elif asked.command == "judge":
         text = asked.output.read_text(errors="replace")
-        note(asked.part, {**judge(asked.part, asked.exit_code, text), "seconds": asked.seconds})
+        begun = load()["parts"].get(asked.part, {})
+        busy = {"load_average": begun["load_average"]} if "load_average" in begun else {}
+        note(asked.part, {**judge(asked.part, asked.exit_code, text), "seconds": asked.seconds, **busy})
     entry = load()["parts"].get(asked.part, {"result": "not run", "reason": "never started"})
     print(f"{entry['result']}{': ' if entry.get('reason') else ''}{entry.get('reason', '')}")
     return EXIT_PASSED
