@@ -12,7 +12,7 @@ use rig::{Arrival, Host, build, counter, enter, has, offload, pinned, sh, wait};
 
 /// Not a test: what the hosts of the others run.
 #[test]
-#[ignore = "the tests of this file start it"]
+#[ignore = "not a test: the tests of this file start it"]
 fn host() {
     rig::play();
 }

@@ -108,6 +108,10 @@ async fn through_relays(relays: u16, per_relay: usize, rounds: usize, bytes: usi
         assert!(moved >= connections / 4, "{moved} of {connections} paths moved");
     }
     println!("{connections} connections, {ids} connection ids, {told} and {server_told} stamps");
+    println!(
+        "\n{{\"test\":\"identity\",\"connections\":{connections},\"connection_ids\":{ids},\"client_stamps\":{told},\
+         \"server_stamps\":{server_told}}}"
+    );
     assert_eq!(relay_of.len(), connections);
     // About ten each; on a busy machine an ACK stands for more packets.
     assert!(told >= 5 * connections && server_told >= 5 * connections, "{told} and {server_told} stamps");
@@ -150,7 +154,7 @@ async fn a_client_that_moves_takes_no_stamp_of_its_old_path_along() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "minutes: the same with more of everything"]
+#[ignore = "minutes, more of everything: .ci/long"]
 async fn identity_long() {
     through_relays(8, 8, 40, 1_000_000, true).await;
     through_relays(1, 16, 40, 1_000_000, true).await;

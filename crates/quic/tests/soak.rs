@@ -78,6 +78,10 @@ async fn soak(at_once: usize, time: Duration, is_bare: bool) -> [u64; 2] {
         "{} connections, {most_flows} flows at most; resident {early} KiB in the second quarter, {late} KiB in the second half",
         done.load(Relaxed)
     );
+    println!(
+        "\n{{\"test\":\"soak\",\"connections\":{},\"most_flows\":{most_flows},\"early_kib\":{early},\"late_kib\":{late}}}",
+        done.load(Relaxed)
+    );
     assert!(done.load(Relaxed) >= at_once as u64);
     [early, late]
 }
@@ -101,7 +105,7 @@ async fn two_hundred_connections_come_and_go() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "ten minutes"]
+#[ignore = "ten minutes: .ci/long"]
 async fn soak_long() {
     let [early, late] = soak(200, asked(), false).await;
     assert!(late < early + early / 20, "memory grew from {early} to {late} KiB");
@@ -109,7 +113,7 @@ async fn soak_long() {
 
 /// To compare with: what quinn itself does on the same machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "not a test of ours"]
+#[ignore = "run by hand: plain quinn with the same connections"]
 async fn soak_bare() {
     soak(200, asked(), true).await;
 }

@@ -102,6 +102,14 @@ async fn vanishing(phase: Duration) {
         "modes {modes:?}; longest hole {hole}, median RTT {rtt}; {rates:.1?} Mbit/s; {}",
         outcome.summary
     );
+    println!(
+        "\n{{\"test\":\"vanishing\",\"longest_hole_ns\":{},\"median_rtt_ns\":{},\"mbps\":[{:.3},{:.3},{:.3}]}}",
+        hole.get(),
+        rtt.get(),
+        rates[0],
+        rates[1],
+        rates[2]
+    );
     assert_eq!(modes, [Mode::Delay, Mode::Telemetry, Mode::Lost, Mode::Telemetry]);
     assert!(hole < rtt * 10, "{hole} without an ACK, RTT {rtt}");
     // What each interval's metrics say, in the middle of each phase.
@@ -120,7 +128,7 @@ async fn telemetry_may_vanish_and_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a minute"]
+#[ignore = "a minute: .ci/long"]
 async fn vanishing_long() {
     vanishing(Duration::from_secs(20)).await;
 }

@@ -40,7 +40,7 @@ const ROOM: u64 = 500_000;
 const TIME: Duration = Duration::from_secs(10);
 
 #[test]
-#[ignore = "needs root, network namespaces and the switch of poseidon-linux"]
+#[ignore = "needs root, network namespaces and the switch of poseidon-linux: .ci/long"]
 fn one_bottleneck_against_cubic() {
     if !enter("one_bottleneck_against_cubic") {
         return;
@@ -74,6 +74,13 @@ fn one_bottleneck_against_cubic() {
                 poseidon.lost,
                 cubic.lost
             );
+            println!(
+                "{{\"test\":\"one_bottleneck\",\"mbps\":{rate},\"flows\":{flows},\"goodput_ratio\":{goodput:.4},\
+                 \"queue_ratio\":{queue:.2},\"jain\":{:.4},\"drops\":{},\"by_telemetry\":{}}}",
+                poseidon.jain,
+                poseidon.drops,
+                poseidon.mode == "telemetry"
+            );
             let wanted = [
                 (goodput >= 0.9, "goodput below 0.9 of CUBIC's"),
                 (queue >= 10.0, "queue not ten times lower"),
@@ -93,7 +100,7 @@ fn one_bottleneck_against_cubic() {
 }
 
 #[test]
-#[ignore = "needs root, network namespaces and the switch of poseidon-linux"]
+#[ignore = "needs root, network namespaces and the switch of poseidon-linux: .ci/long"]
 fn a_flow_through_two_queues_keeps_its_share() {
     if !enter("a_flow_through_two_queues_keeps_its_share") {
         return;
@@ -112,12 +119,13 @@ fn a_flow_through_two_queues_keeps_its_share() {
         "victim {victim:.1} Mbit/s, beside it {first:.1} and {second:.1}; {:.2} of its share",
         victim / share
     );
+    println!("{{\"test\":\"two_queues\",\"victim_share\":{:.4}}}", victim / share);
     assert!(victim >= 0.8 * share, "{victim} of {share}");
 }
 
 /// Both switches are detached in the middle of a transfer, and attached again.
 #[test]
-#[ignore = "needs root, network namespaces and the switch of poseidon-linux"]
+#[ignore = "needs root, network namespaces and the switch of poseidon-linux: .ci/long"]
 fn telemetry_vanishes_and_comes_back() {
     if !enter("telemetry_vanishes_and_comes_back") {
         return;
@@ -151,6 +159,7 @@ fn telemetry_vanishes_and_comes_back() {
         let settled = || intervals.iter().filter(|(at, ..)| *at > end - 0.3 && *at < end - 0.05);
         let mbps = settled().map(|(.., mbps)| mbps).sum::<f64>() / settled().count() as f64;
         println!("third {end}: {mode}, {mbps:.1} Mbit/s at its end");
+        println!("{{\"test\":\"vanishing\",\"third\":{end},\"mode\":\"{mode}\",\"mbps\":{mbps:.2}}}");
         assert!(settled().count() > 3 && settled().all(|(_, told, _)| told == mode), "{end}: {intervals:?}");
         assert!(mbps > 80.0, "{end}: {intervals:?}");
     }
@@ -176,6 +185,10 @@ fn telemetry_vanishes_and_comes_back() {
         longest(true),
         longest(false),
         dropped() - drops
+    );
+    println!(
+        "{{\"test\":\"vanishing\",\"median_rtt_us\":{rtt},\"longest_hole_after_change_us\":{}}}",
+        longest(true)
     );
     assert_eq!(modes, "delay,telemetry,lost,telemetry");
     assert!(longest(true) < 10.0 * rtt, "{} us without an ACK, median RTT {rtt} us", longest(true));
@@ -406,7 +419,7 @@ impl Drop for Host {
 
 /// Not a test: what a host does, if there is a role.
 #[test]
-#[ignore = "a host of the other tests"]
+#[ignore = "not a test: a host that the tests start"]
 fn host() {
     let Ok(role) = env::var(ROLE) else { return };
     let words: Vec<&str> = role.split(' ').collect();

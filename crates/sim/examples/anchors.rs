@@ -1,7 +1,8 @@
 //! The checks of a first, throw-away simulator of Poseidon's evaluation, run again: what it gave beside what this one gives.
 //!
-//! `cargo run --release -p poseidon-sim --example anchors`; a word of a row's name to see only those. The anchors are single runs of
-//! another program with choices of its own, so they are held to ten percent, and a row that is further off says why.
+//! `cargo run --release -p poseidon-sim --example anchors`; a word of a row's name to see only those, `--json` for one object per row. The
+//! anchors are single runs of another program with choices of its own, so they are held to ten percent, and a row that is further off
+//! says why.
 
 use poseidon_plan::records::Kept;
 use poseidon_plan::switch::{DelayCarrier, RecordCarrier, Stamp};
@@ -15,7 +16,9 @@ const INT: Stamp = Stamp::MaxHopDelay(DelayCarrier::Exact);
 const RECORDS: Stamp = Stamp::HopRecords(RecordCarrier::Exact);
 
 fn main() {
-    let mut table = Table { off: 0, rows: 0, wanted: std::env::args().skip(1).collect() };
+    let (options, wanted): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    let mut table = Table { off: 0, rows: 0, wanted, json: options.iter().any(|option| option == "--json") };
     table.head();
     multi_hop(&mut table);
     one_hop(&mut table);
@@ -23,7 +26,7 @@ fn main() {
     testbed(&mut table);
     ramp(&mut table);
     ablations(&mut table);
-    println!("{} of {} rows are more than ten percent off", table.off, table.rows);
+    table.foot();
 }
 
 /// Rows of anchor and result.
@@ -31,11 +34,20 @@ struct Table {
     off: u32,
     rows: u32,
     wanted: Vec<String>,
+    json: bool,
 }
 
 impl Table {
     fn head(&self) {
-        println!("{:<44} {:>9} {:>9} {:>7}", "", "anchor", "here", "ratio");
+        if !self.json {
+            println!("{:<44} {:>9} {:>9} {:>7}", "", "anchor", "here", "ratio");
+        }
+    }
+
+    fn foot(&self) {
+        if !self.json {
+            println!("{} of {} rows are more than ten percent off", self.off, self.rows);
+        }
     }
 
     fn wants(&self, name: &str) -> bool {
@@ -47,6 +59,17 @@ impl Table {
         let is_off = !(0.9..=1.1).contains(&ratio);
         self.rows += 1;
         self.off += u32::from(is_off);
+        if self.json {
+            // JSON has no NaN.
+            let number = |x: f64| if x.is_finite() { format!("{x:.4}") } else { "null".to_owned() };
+            println!(
+                "{{\"row\":\"{name}\",\"anchor\":{anchor},\"here\":{},\"ratio\":{},\"within_tenth\":{}}}",
+                number(here),
+                number(ratio),
+                !is_off
+            );
+            return;
+        }
         let note = if is_off { about } else { "" };
         println!("{name:<44} {anchor:>9.2} {here:>9.2} {ratio:>7.3}  {note}");
     }

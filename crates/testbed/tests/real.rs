@@ -130,7 +130,7 @@ fn namespaces() -> usize {
 
 /// Runs only for the next one.
 #[test]
-#[ignore = "is run by killed_runs_leave_nothing"]
+#[ignore = "not a test: killed_runs_leave_nothing starts it"]
 fn a_run_that_would_take_long() {
     if env::var_os("POSEIDON_LONG").is_some() {
         inside(|| {

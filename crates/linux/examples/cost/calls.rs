@@ -17,7 +17,7 @@ type Anything<T> = Result<T, Box<dyn Error>>;
 
 const COUNTS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-pub(crate) fn measure() -> Anything<()> {
+pub(crate) fn measure(json: bool) -> Anything<()> {
     if fs::metadata("/run/netns/left").is_err() {
         hosts()?;
     }
@@ -28,21 +28,31 @@ pub(crate) fn measure() -> Anything<()> {
         let on = On::new(&["target-floor=2 ms", "target-range=10 ms"])?;
         let port = Switch::attach("rb", Options::default())?;
         transfer(Some(&on.cgroup), bytes)?;
-        println!("calls, {}: {} kB", packets.name(), bytes >> 10);
+        if !json {
+            println!("calls, {}: {} kB", packets.name(), bytes >> 10);
+        }
+        let report = |program: &str, runs: u64, ns: u128| {
+            if json {
+                let under = packets.name();
+                println!("{{\"part\":\"calls\",\"row\":\"{program}, {under}\",\"runs\":{runs},\"ns\":{ns}}}");
+            } else {
+                println!("  {program:24} {runs:8} runs, {ns:4} ns each");
+            }
+        };
         for cost in tcp::status()?.map(|status| status.costs).unwrap_or_default() {
             let ns = cost.took.as_nanos() / u128::from(cost.runs).max(1);
-            println!("  {:24} {:8} runs, {ns:4} ns each", cost.program, cost.runs);
+            report(&cost.program, cost.runs, ns);
         }
         let switch =
             ProgInfoIter::default().filter(|program| program.name.to_string_lossy() == "switch_egress");
         for program in switch.filter(|program| program.run_cnt > 0) {
             let ns = program.run_time_ns / program.run_cnt;
-            println!("  {:24} {:8} runs, {ns:4} ns each", "switch_egress", program.run_cnt);
+            report("switch_egress", program.run_cnt, u128::from(ns));
         }
         port.detach()?;
     }
     drop(counts);
-    alone()
+    alone(json)
 }
 
 /// The kernel counts while this lives; then as before.
@@ -62,8 +72,17 @@ impl Drop for Counts {
     }
 }
 
-fn alone() -> Anything<()> {
-    println!("calls, repeated");
+fn alone(json: bool) -> Anything<()> {
+    if !json {
+        println!("calls, repeated");
+    }
+    let report = |row: &str, ns: u64| {
+        if json {
+            println!("{{\"part\":\"calls\",\"row\":\"{row}, repeated\",\"ns\":{ns}}}");
+        } else {
+            println!("  {row:24} {ns:4} ns");
+        }
+    };
     let router = Offline::load()?;
     let mut room = [0; 2_048];
     for (name, delay, frame) in [
@@ -75,7 +94,7 @@ fn alone() -> Anything<()> {
         router.set_delay(delay, true)?;
         // A frame that was written once is not written again but for its hops.
         let (_, took) = router.run(&frame, &mut room, 1_000_000)?;
-        println!("  {name:24} {:4} ns", took.get());
+        report(name, took.get());
     }
     let law = Settings::for_rate(BitRate::from_gbps(10)).law;
     let path = Path { mtu: Bytes::new(1_448), line_rate: law.max_rate, base_rtt: Nanos::from_micros(100) };
@@ -87,6 +106,6 @@ fn alone() -> Anything<()> {
     };
     let steps: Vec<Step> = (0..100_000).map(ack).collect();
     let replayed = InKernel::load()?.replay(flow, &steps)?;
-    println!("  {:24} {:4} ns", "the law, one ACK", replayed.took.get() / steps.len() as u64);
+    report("the law, one ACK", replayed.took.get() / steps.len() as u64);
     Ok(())
 }

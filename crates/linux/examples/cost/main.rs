@@ -5,6 +5,7 @@
 //! cargo build --release -p poseidon-linux --example cost
 //! sudo target/release/examples/cost                 # everything: two minutes
 //! sudo target/release/examples/cost router          # or: transfer, calls
+//! sudo target/release/examples/cost --json          # one object per row
 //! ```
 //!
 //! | part | what is compared |
@@ -26,16 +27,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     if !place::enter()? {
         return Ok(());
     }
-    let asked: Vec<String> = std::env::args().skip(1).collect();
+    let (options, asked): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    if let Some(unknown) = options.iter().find(|option| *option != "--json") {
+        return Err(format!("there is no option {unknown}; there is --json").into());
+    }
+    let json = !options.is_empty();
     let is_asked = |part: &str| asked.is_empty() || asked.iter().any(|word| word == part);
     if is_asked("router") {
-        router::measure()?;
+        router::measure(json)?;
     }
     if is_asked("transfer") {
-        transfer::measure()?;
+        transfer::measure(json)?;
     }
     if is_asked("calls") {
-        calls::measure()?;
+        calls::measure(json)?;
     }
     Ok(())
 }

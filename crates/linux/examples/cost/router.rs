@@ -36,7 +36,7 @@ struct Aligned<Bytes: ?Sized>(Bytes);
 
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/feed.bpf.o")));
 
-pub(crate) fn measure() -> Anything<()> {
+pub(crate) fn measure(json: bool) -> Anything<()> {
     for port in PORTS {
         sh(&format!(
             "ip link add in{port} type veth peer name far{port}; ip link set in{port} address 02:00:00:00:09:01
@@ -46,20 +46,27 @@ pub(crate) fn measure() -> Anything<()> {
         ))?;
     }
     sh("echo 1 >/proc/sys/net/ipv4/ip_forward")?;
-    println!(
-        "router: packets per second of CPU, {TURNS} turns of {FRAMES} frames of {FRAME_BYTES} bytes on each of two ports"
-    );
-    compare("TCP with our option", false, |port| tcp(port, true))?;
-    compare("TCP without it", false, |port| tcp(port, false))?;
-    compare("UDP with our shim", false, |port| udp(port, shim::DEFAULT_UDP_PORT))?;
-    compare("UDP without it", false, |port| udp(port, 9))?;
-    compare("TCP, delay written", true, |port| tcp(port, true))?;
+    if !json {
+        println!(
+            "router: packets per second of CPU, {TURNS} turns of {FRAMES} frames of {FRAME_BYTES} bytes on each of two ports"
+        );
+    }
+    compare("TCP with our option", json, false, |port| tcp(port, true))?;
+    compare("TCP without it", json, false, |port| tcp(port, false))?;
+    compare("UDP with our shim", json, false, |port| udp(port, shim::DEFAULT_UDP_PORT))?;
+    compare("UDP without it", json, false, |port| udp(port, 9))?;
+    compare("TCP, delay written", json, true, |port| tcp(port, true))?;
     PORTS.iter().try_for_each(|port| sh(&format!("ip link del out{port}; ip link del in{port}")))
 }
 
 /// Two ports by turns, one with the program and one without; then the other way round. There is a delay to write where some frames are
 /// held back.
-fn compare(name: &str, is_held_back: bool, frame: impl Fn(u8) -> [u8; FRAME_BYTES]) -> Anything<()> {
+fn compare(
+    name: &str,
+    json: bool,
+    is_held_back: bool,
+    frame: impl Fn(u8) -> [u8; FRAME_BYTES],
+) -> Anything<()> {
     let (mut ratios, mut plain, mut added) = (Vec::new(), Vec::new(), Vec::new());
     let (mut stamped, mut raised, mut packets) = (0, 0, 0);
     for [with, without] in [PORTS, [1, 0]] {
@@ -85,6 +92,16 @@ fn compare(name: &str, is_held_back: bool, frame: impl Fn(u8) -> [u8; FRAME_BYTE
     }
     let ns = median(plain);
     let share = |of: u64| of as f64 / packets as f64;
+    if json {
+        println!(
+            "{{\"part\":\"router\",\"row\":\"{name}\",\"ratio\":{:.4},\"plain_ns\":{ns:.1},\"added_ns\":{:.1},\"stamped\":{:.4},\"raised\":{:.4}}}",
+            median(ratios),
+            median(added),
+            share(stamped),
+            share(raised)
+        );
+        return Ok(());
+    }
     println!(
         "  {name:20} {ns:4.0} ns plain, {:8.0} packets/s; with the program {:.3} of it (quarters {:.3} to {:.3}), {:.0} ns more; \
          {:.2} stamped, {:.2} raised",

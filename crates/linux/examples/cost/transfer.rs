@@ -28,11 +28,13 @@ const PAIRS: usize = 15;
 const PORT: u16 = 5_054;
 const ADDRESS: &str = "10.9.2.2";
 
-pub(crate) fn measure() -> Anything<()> {
+pub(crate) fn measure(json: bool) -> Anything<()> {
     hosts()?;
-    println!(
-        "transfer: CPU per byte of both ends and the router, {PAIRS} pairs each, cubic first and last by turns"
-    );
+    if !json {
+        println!(
+            "transfer: CPU per byte of both ends and the router, {PAIRS} pairs each, cubic first and last by turns"
+        );
+    }
     for (packets, bytes) in [(Packets::Merged, 1_u64 << 30), (Packets::Single, 1 << 28)] {
         packets.set()?;
         for (name, settings) in [
@@ -44,13 +46,13 @@ pub(crate) fn measure() -> Anything<()> {
                 &["target-floor=2 ms", "target-range=10 ms", "ack-every-packet=false"],
             ),
         ] {
-            compare(&format!("{}, {name}", packets.name()), settings, bytes)?;
+            compare(&format!("{}, {name}", packets.name()), json, settings, bytes)?;
         }
     }
     Ok(())
 }
 
-fn compare(name: &str, settings: &[&str], bytes: u64) -> Anything<()> {
+fn compare(name: &str, json: bool, settings: &[&str], bytes: u64) -> Anything<()> {
     let on = On::new(settings)?;
     let (mut ratios, mut cost, mut speed) = (Vec::new(), [Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
     for pair in 0..PAIRS {
@@ -62,6 +64,15 @@ fn compare(name: &str, settings: &[&str], bytes: u64) -> Anything<()> {
             speed[which].push(bytes as f64 * 8.0 / sent.wall_ns);
         }
         ratios.push(cost[1][pair] / cost[0][pair]);
+    }
+    if json {
+        println!(
+            "{{\"part\":\"transfer\",\"row\":\"{name}\",\"ratio\":{:.4},\"ns_per_byte\":{:.4},\"cubic_ns_per_byte\":{:.4}}}",
+            median(ratios),
+            median(cost[1].clone()),
+            median(cost[0].clone())
+        );
+        return Ok(());
     }
     println!(
         "  {name:48} {:.3} of cubic's (quarters {:.3} to {:.3}); {:.2} against {:.2} ns per byte; {:.1} against {:.1} Gbit/s",

@@ -1,0 +1,106 @@
+# The parts of .ci/long, which sources this. `lacks_X` fails and prints the reason where the machine lacks X.
+# shellcheck shell=bash
+
+as_root=()
+[ "$(id -u)" -eq 0 ] || as_root=(sudo -n --preserve-env=POSEIDON)
+features=(--workspace --features poseidon-cli/linux,poseidon-cli/quic --locked)
+
+build_release() {
+    cargo build --release "${features[@]}" --bin poseidon --bin poseidon-peers \
+        --example packet_hops --example anchors --example cost --example ratio
+}
+# As .ci/run builds them.
+build_tests() { cargo test "${features[@]}" --no-run --test soak --test identity --test telemetry --test testbed; }
+# The attacker must be fast enough to send its datagrams.
+build_hostile() { cargo test --release "${features[@]}" --no-run --test hostile; }
+# One test of the QUIC crate.
+quic_test() {
+    local binary=$1 test=$2
+    shift 2
+    cargo test "$@" "${features[@]}" --test "$binary" -- --ignored --exact "$test" --nocapture --test-threads=1
+}
+
+lacks_root() {
+    [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null || {
+        echo "needs root, or sudo without a password"
+        return 1
+    }
+}
+lacks_two_cores() {
+    [ "$(nproc)" -ge 2 ] || {
+        echo "needs two cores"
+        return 1
+    }
+}
+# Real packets: what `poseidon doctor` finds missing.
+lacks_testbed() {
+    local missing
+    lacks_root || return
+    # A build that fails is a failure of the part, which finds it next.
+    build_release >&2 || return 0
+    missing=$("${as_root[@]}" target/release/poseidon doctor --json | python3 -c '
+import json, sys
+checks = json.load(sys.stdin)["checks"]
+missing = [check for check in checks if check["state"] != "ok" and "testbed" in check["needed_by"]]
+print("; ".join(check["name"] + ": " + check["says"] for check in missing))') || missing="poseidon doctor failed"
+    [ -z "$missing" ] || {
+        echo "real packets cannot be sent here: $missing"
+        return 1
+    }
+}
+# Installs it where that is allowed.
+lacks_ns3() {
+    { bench/peers/install && bench/peers/build; } >"$out/ns3.log" 2>&1 || {
+        echo "ns-3 cannot be installed or built here (bench/peers/install, bench/peers/build): $(tail -n 1 "$out/ns3.log")"
+        return 1
+    }
+}
+
+part anchors 1 release ''
+part packet_hops 5 release two_cores
+part ratio 3 release two_cores
+part cost 3 release 'root testbed'
+part hostile_long 6 hostile two_cores
+part soak_long 11 tests ''
+part identity_long 6 tests ''
+part vanishing_long 1 tests ''
+part quic_testbed 4 'release tests' 'root two_cores testbed'
+part peers_star 2 release ns3
+part peers_dumbbell 20 release ns3
+
+run_anchors() { target/release/examples/anchors --json; }
+run_packet_hops() { target/release/examples/packet_hops --json; }
+run_ratio() { target/release/examples/ratio --json; }
+run_cost() { "${as_root[@]}" target/release/examples/cost --json; }
+run_hostile_long() { quic_test hostile hostile_long --release; }
+run_soak_long() { quic_test soak soak_long; }
+run_identity_long() { quic_test identity identity_long; }
+run_vanishing_long() { quic_test telemetry vanishing_long; }
+run_quic_testbed() {
+    local test status=0 runner=()
+    [ ${#as_root[@]} -eq 0 ] || runner=(--config 'target."cfg(all())".runner = ["sudo", "-n", "--preserve-env=POSEIDON"]')
+    export POSEIDON=$PWD/target/release/poseidon
+    for test in one_bottleneck_against_cubic a_flow_through_two_queues_keeps_its_share telemetry_vanishes_and_comes_back; do
+        quic_test testbed "$test" ${runner[@]+"${runner[@]}"} || status=$?
+    done
+    return "$status"
+}
+run_peers_star() { target/release/poseidon-peers star --json; }
+run_peers_dumbbell() { target/release/poseidon-peers dumbbell --json; }
+
+# One part per scenario for real packets. What it took when it was last published is about what it will take.
+for scenario in scenarios/linux/*.toml; do
+    name=$(basename "$scenario" .toml)
+    seconds=$(python3 -c 'import json, sys; print(int(json.load(open(sys.argv[1]))["wall_s"]))' "docs/results/linux/$name/verdicts.json" 2>/dev/null || echo 600)
+    part "linux/$name" "$((seconds / 60 + 1))" release 'root testbed'
+    eval "run_linux_${name//[^a-z0-9_]/_}() { run_scenario $name; }"
+done
+# A run that was stopped goes on where it was; one that ended is measured anew.
+run_scenario() {
+    local results="$out/linux/$1" code=0
+    [ ! -e "$results/ended" ] || "${as_root[@]}" rm -rf "$results"
+    "${as_root[@]}" target/release/poseidon run "scenarios/linux/$1.toml" --on linux --json --quiet --records none --output "$results" || code=$?
+    # 130: it was interrupted.
+    [ "$code" -eq 130 ] || { mkdir -p "$results" && "${as_root[@]}" touch "$results/ended"; }
+    return "$code"
+}
