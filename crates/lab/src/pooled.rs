@@ -94,7 +94,9 @@ impl Reading {
         let unknown = self.judged().into_iter().filter(|bounds| bounds.value().is_none()).collect::<Vec<_>>();
         let first = unknown.first()?;
         let share = percent(self.unfinished.unwrap_or(0.0));
-        let known = if first.is_unknown() { String::new() } else { format!(", {first}") };
+        // That a ratio is above zero is no news.
+        let says_nothing = first.is_unknown() || (first.low == 0.0 && first.high.is_infinite());
+        let known = if says_nothing { String::new() } else { format!(", {first}") };
         Some(format!("not reached ({share} unfinished){known}"))
     }
 

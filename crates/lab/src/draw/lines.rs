@@ -23,6 +23,9 @@ const FEW_POINTS: usize = 24;
 /// A line with more points than this, after thinning, is drawn thin.
 const LONG_LINE: usize = 300;
 
+/// Between the marks of points that were not reached.
+const APART: f64 = 9.0;
+
 /// So many markers tell a long line from others.
 const MARKERS_OF_LONG_LINE: u8 = 7;
 
@@ -54,11 +57,21 @@ pub(super) fn draw_lines(canvas: &mut Canvas, plot: &Plot, lines: &[Line], looks
         for place in marked(plot, line, looks.number(&line.name)) {
             look.mark(canvas, place, RADIUS);
         }
-        // Where several were not reached at the same place, their marks stand beside each other.
-        let shift = 9.0 * (looks.number(&line.name) as f64 - 1.0);
+    }
+    draw_not_reached_marks(canvas, plot, lines, looks);
+}
+
+/// Draws a mark at the top edge for each point that was not reached; those of several series stand beside each other.
+fn draw_not_reached_marks(canvas: &mut Canvas, plot: &Plot, lines: &[Line], looks: &Looks<'_>) {
+    let count = series(lines).filter(|line| not_reached(line).next().is_some()).count();
+    let half = APART * (count as f64 - 1.0).max(0.0) / 2.0;
+    let (left, right) = (plot.frame.left + APART / 2.0 + half, plot.frame.right - APART / 2.0 - half);
+    let marked = series(lines).filter(|line| not_reached(line).next().is_some());
+    for (number, line) in marked.enumerate() {
         for x in not_reached(line).filter_map(|x| plot.x.place(x)) {
-            let x = (x + shift).clamp(plot.frame.left + 4.0, plot.frame.right - 4.0);
-            draw_not_reached(canvas, &plot.frame, x, look.colour);
+            let middle = x.max(left).min(right.max(left));
+            let place = middle - half + APART * number as f64;
+            draw_not_reached(canvas, &plot.frame, place, looks.look(&line.name).colour);
         }
     }
 }

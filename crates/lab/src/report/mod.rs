@@ -151,18 +151,15 @@ pub fn ours(verdict: &Verdict) -> String {
                 means.iter().copied().fold(f64::INFINITY, f64::min),
                 means.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             );
-            let mut text =
-                if means.is_empty() { String::new() } else { format!("{} to {}", number(low), number(high)) };
+            let range = match means.len() {
+                0 => None,
+                1 => Some(number(low)),
+                _ => Some(format!("{} to {}", number(low), number(high))),
+            };
             let without = many.len() - means.len();
-            if let Some(reason) = many.iter().find_map(|cell| cell.reason.as_ref()) {
-                let more = if without > 1 { format!(" and {} more", without - 1) } else { String::new() };
-                text = [text, format!("{reason}{more}")]
-                    .iter()
-                    .filter(|part| !part.is_empty())
-                    .cloned()
-                    .collect::<Vec<_>>()
-                    .join("; ");
-            }
+            let more = if without > 1 { format!(" and {} more", without - 1) } else { String::new() };
+            let reason = many.iter().find_map(|cell| cell.reason.as_ref()).map(|why| format!("{why}{more}"));
+            let mut text = range.into_iter().chain(reason).collect::<Vec<_>>().join("; ");
             let unfinished = many.iter().filter_map(|cell| cell.unfinished).fold(0.0, f64::max);
             if unfinished > 0.0 && without == 0 {
                 text.push_str(&format!(", up to {} unfinished", percent(unfinished)));
