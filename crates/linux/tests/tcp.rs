@@ -71,8 +71,8 @@ fn one_end_speaks(room: &Room, cgroup: &Path) {
     println!("{flow}\n{} Mbit/s", sent.mbps());
     assert!(!flow.speaks_option && flow.mode == Mode::Delay, "{flow:?}");
     assert_eq!((flow.counters.acks_with_echo, flow.mss.get()), (0, 1_448), "{flow:?}");
-    // Between 46 and 95 were seen, mostly 95. A window per 40 ms, which is the fault to look for, would be 1.
-    assert!(sent.mbps() > 30, "{} Mbit/s", sent.mbps());
+    // 80 to 95 in eight runs on a busy machine. A window per 40 ms, which is the fault to look for, would be 1.
+    assert!(sent.fills_100_mbps(), "{} Mbit/s", sent.mbps());
 
     // Nor does the listener's end say a word after the handshake.
     let sent = transfer(room, None, Some(cgroup), 1, 1);
@@ -86,9 +86,8 @@ fn plain_receivers_delay_acks(room: &Room, cgroup: &Path) {
     let sent = transfer(room, Some(cgroup), None, 32, 2);
     println!("32 flows to a plain receiver: {} Mbit/s, {:?}", sent.mbps(), sent.rates);
     assert!(sent.mbps() > 30, "{} Mbit/s", sent.mbps());
-    // A flow that takes the receiver's timer for a queue gets 25 kB/s. In two seconds a few of those that do not have no more luck.
-    let slow = sent.rates.iter().filter(|rate| **rate <= 40_000).count();
-    assert!(slow <= 4, "{slow} of {:?}", sent.rates);
+    // A flow that takes the receiver's timer for a queue gets 25 kB/s. The slowest of 32 had 56 to 80 kB/s in eight runs.
+    assert!(sent.rates.iter().all(|rate| *rate > 40_000), "{:?}", sent.rates);
 }
 
 fn transfer(
