@@ -20,7 +20,7 @@ pub struct Summary {
 }
 
 /// The numbers of one phase.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhaseSummary {
     /// Its name.
     pub name: String,
@@ -28,6 +28,12 @@ pub struct PhaseSummary {
     pub begins_us: f64,
     /// See `begins_us`.
     pub ends_us: f64,
+    /// From when on its rates and queues are measured, microseconds.
+    #[serde(default)]
+    pub measured_from_us: f64,
+    /// From when on a message must start to count in it, microseconds.
+    #[serde(default)]
+    pub messages_from_us: f64,
     /// Numbers by name. One that could not be measured, or that too few samples carry, is not there.
     pub values: BTreeMap<String, f64>,
 }

@@ -185,6 +185,8 @@ impl<'a> Reducer<'a> {
                 name: window.name.clone(),
                 begins_us: us(window.begins),
                 ends_us: us(window.ends),
+                measured_from_us: us(self.resolved.measured_from(window)),
+                messages_from_us: us(self.resolved.messages_from(window)),
                 values,
             });
         }
