@@ -14,8 +14,8 @@ pub(crate) const PAPERS: &[Paper<'static>] = include!(concat!(env!("OUT_DIR"), "
 /// Reads a file, or a built-in scenario by its name or the end of it.
 pub(crate) fn study(name: &str, quick: bool) -> Result<Study, Failure> {
     if std::path::Path::new(name).is_file() {
-        let text = std::fs::read_to_string(name).map_err(|error| Failure::Run(format!("{name}: {error}")))?;
-        return Study::read(name, &text, quick).map_err(Failure::Scenario);
+        let bytes = std::fs::read(name).map_err(|error| Failure::Run(format!("{name}: {error}")))?;
+        return Study::read_bytes(name, &bytes, quick).map_err(Failure::Scenario);
     }
     let plain = name.strip_suffix(".toml").unwrap_or(name);
     let plain = plain.strip_prefix("scenarios/").unwrap_or(plain);

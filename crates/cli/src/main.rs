@@ -1,17 +1,16 @@
 //! The command `poseidon`: parses, wires a backend to the lab, prints. Data goes to stdout, messages to stderr.
 
-/// Prints a line of data. A reader that has seen enough and gone, such as `head`, is no failure.
+/// Prints a line of data. Whether it got out is asked at the end ([`output::finish`]).
 macro_rules! say {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stdout(), $($text)*);
-    }};
+    () => { crate::output::line(format_args!("")) };
+    ($($text:tt)+) => { crate::output::line(format_args!($($text)+)) };
 }
 
 mod args;
 mod backend;
 mod catalog;
 mod linux;
+mod output;
 mod perf;
 mod print;
 mod studies;
@@ -19,7 +18,7 @@ mod watch;
 
 use args::{Cli, Command, On, TestbedCommand};
 use clap::{CommandFactory, Parser};
-use poseidon_lab::scenario::{Scenario, ScenarioError};
+use poseidon_lab::scenario::{self, ScenarioError};
 use std::process::ExitCode;
 
 /// Why the command ends without what was asked for.
@@ -39,14 +38,16 @@ pub(crate) enum Failure {
         expect(dead_code, reason = "a whole build lacks nothing")
     )]
     NotBuilt(&'static str),
-    /// Ctrl-C.
+    /// Ctrl-C or SIGTERM.
     Interrupted,
+    /// What was printed did not all get out.
+    Output(&'static std::io::Error),
 }
 
 impl Failure {
     fn code(&self) -> u8 {
         match self {
-            Self::Run(_) => 1,
+            Self::Run(_) | Self::Output(_) => 1,
             Self::Usage(_) => 2,
             Self::Scenario(_) => 3,
             Self::Gate(_) => 4,
@@ -57,24 +58,32 @@ impl Failure {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match run(cli.command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            match &failure {
-                Failure::Run(why) | Failure::Usage(why) => eprintln!("poseidon: {why}"),
-                Failure::NotBuilt(how) => eprintln!("poseidon: {how}"),
-                Failure::Scenario(error) => eprintln!("poseidon: {error}"),
-                Failure::Gate(1) => eprintln!("poseidon: a gating claim fails"),
-                Failure::Gate(claims) => eprintln!("poseidon: {claims} gating claims fail"),
-                Failure::Interrupted => {
-                    eprintln!(
-                        "poseidon: interrupted; what was finished is kept, and `poseidon report` reads it"
-                    );
-                }
-            }
-            ExitCode::from(failure.code())
+    let done = match Cli::try_parse() {
+        Ok(cli) => run(cli.command),
+        // Help and version are data as well.
+        Err(message) if !message.use_stderr() => {
+            output::keep(message.print());
+            Ok(())
         }
+        Err(message) => message.exit(),
+    };
+    let printed = output::finish().map_err(Failure::Output);
+    let failures: Vec<Failure> = [done, printed].into_iter().filter_map(Result::err).collect();
+    failures.iter().for_each(print_failure);
+    failures.first().map_or(ExitCode::SUCCESS, |failure| ExitCode::from(failure.code()))
+}
+
+fn print_failure(failure: &Failure) {
+    match failure {
+        Failure::Run(why) | Failure::Usage(why) => eprintln!("poseidon: {why}"),
+        Failure::NotBuilt(how) => eprintln!("poseidon: {how}"),
+        Failure::Scenario(error) => eprintln!("poseidon: {error}"),
+        Failure::Gate(1) => eprintln!("poseidon: a gating claim fails"),
+        Failure::Gate(claims) => eprintln!("poseidon: {claims} gating claims fail"),
+        Failure::Interrupted => {
+            eprintln!("poseidon: interrupted; what was finished is kept, and `poseidon report` reads it");
+        }
+        Failure::Output(error) => eprintln!("poseidon: cannot write to stdout: {error}"),
     }
 }
 
@@ -106,11 +115,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Linux(command) => linux::run(&command),
         Command::Perf(command) => perf::run(&command),
         Command::Schema => {
-            let schema = schemars::schema_for!(Scenario);
-            say!(
-                "{}",
-                serde_json::to_string_pretty(&schema).map_err(|error| Failure::Run(error.to_string()))?
-            );
+            let schema = serde_json::to_string_pretty(&scenario::schema());
+            say!("{}", schema.map_err(|error| Failure::Run(error.to_string()))?);
             Ok(())
         }
         Command::Completions { shell } => {
@@ -120,11 +126,39 @@ fn run(command: Command) -> Result<(), Failure> {
             Ok(())
         }
         Command::Man => {
-            let mut text = Vec::new();
-            let page = clap_mangen::Man::new(Cli::command());
-            page.render(&mut text).map_err(|error| Failure::Run(error.to_string()))?;
-            say!("{}", String::from_utf8_lossy(&text).trim_end());
+            let page = manual_page().map_err(|error| Failure::Run(error.to_string()))?;
+            say!("{}", String::from_utf8_lossy(&page).trim_end());
             Ok(())
         }
     }
+}
+
+/// The manual page. It is the only one, so that its list of commands refers to their `--help` and not to pages of their own.
+fn manual_page() -> std::io::Result<Vec<u8>> {
+    use std::io::Write as _;
+    let command = Cli::command();
+    let page = clap_mangen::Man::new(command.clone());
+    let mut text = Vec::new();
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_description_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    writeln!(
+        text,
+        ".SH COMMANDS\n\\fBposeidon\\fR \\fICOMMAND\\fR \\fB\\-\\-help\\fR prints the options of a command."
+    )?;
+    for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        writeln!(text, ".TP\n\\fBposeidon {}\\fR\n{}", roff(command.get_name()), roff(&about))?;
+    }
+    page.render_extra_section(&mut text)?;
+    page.render_version_section(&mut text)?;
+    Ok(text)
+}
+
+/// Text as roff has it: hyphens and backslashes are escaped, and a line does not begin with a control character.
+fn roff(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-").replace('\n', " ");
+    if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
 }

@@ -256,38 +256,48 @@ fn accounts(finished: &[Finished]) {
     plain(&rows);
 }
 
-/// A table whose columns are as wide as they need to be.
+/// Prints a table whose columns are as wide as they need to be.
 fn plain(rows: &[Vec<String>]) {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    for row in rows {
-        let cells: Vec<String> =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        say!("{}", cells.join("  ").trim_end());
-    }
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    table_lines(rows, &vec![usize::MAX; columns]).iter().for_each(|line| say!("{line}"));
 }
 
-/// A table with columns of at most these widths; longer cells go on in the next line.
+/// Prints a table with columns of at most these widths; longer cells go on in the next line.
 fn table<const N: usize>(rows: &[[String; N]], widest: &[usize; N]) {
-    let width = |column: usize| {
-        let longest = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        longest.min(widest[column])
+    table_lines(rows, widest).iter().for_each(|line| say!("{line}"));
+}
+
+/// The lines of a table. A cell that is wider than its column may be goes on in the next line, between words; a word is never broken,
+/// so a column is at least as wide as its longest one.
+fn table_lines<R: AsRef<[String]>>(rows: &[R], widest: &[usize]) -> Vec<String> {
+    let cell = |row: &R, column: usize| row.as_ref().get(column).cloned().unwrap_or_default();
+    let width = |(column, widest): (usize, &usize)| {
+        let cells = || rows.iter().map(|row| cell(row, column));
+        let longest = cells().map(|cell| in_one_line(&cell).chars().count()).max().unwrap_or(0);
+        let words = cells().flat_map(|cell| cell.split_whitespace().map(|word| word.chars().count()).max());
+        longest.min(*widest).max(words.max().unwrap_or(0))
     };
-    let widths: Vec<usize> = (0..N).map(width).collect();
+    let widths: Vec<usize> = widest.iter().enumerate().map(width).collect();
+    let mut lines = Vec::new();
     for row in rows {
         let cells: Vec<Vec<String>> =
-            row.iter().zip(&widths).map(|(cell, width)| wrapped(cell, *width)).collect();
-        let lines = cells.iter().map(Vec::len).max().unwrap_or(0);
-        for line in 0..lines {
+            widths.iter().enumerate().map(|(column, width)| wrapped(&cell(row, column), *width)).collect();
+        let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+        for line in 0..height {
             let parts: Vec<String> = cells
                 .iter()
                 .zip(&widths)
                 .map(|(cell, width)| format!("{:<width$}", cell.get(line).map_or("", String::as_str)))
                 .collect();
-            say!("{}", parts.join("  ").trim_end());
+            lines.push(parts.join("  ").trim_end().to_owned());
         }
     }
+    lines
+}
+
+/// Text without line ends and with single spaces, as [`wrapped`] has it.
+fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn wrapped(text: &str, width: usize) -> Vec<String> {
@@ -407,4 +417,39 @@ pub(crate) fn scenarios(name: Option<&str>, json: bool) -> Result<(), Failure> {
         .collect();
     plain(&rows);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where each column begins in a line, for cells that have a capital first letter of their own.
+    fn begins(lines: &[String], letter: char) -> Vec<usize> {
+        lines.iter().filter_map(|line| line.chars().position(|c| c == letter)).collect()
+    }
+
+    #[test]
+    fn columns_line_up_whatever_is_in_them() {
+        let rows = [
+            ["A", "B", "C"],
+            ["A-very-long-word-that-cannot-be-broken", "B and three more words", "C"],
+            ["A", "B with a\nline end in it", "C"],
+            ["A \u{b5}\u{b5}\u{b5}", "B", "C  spaces"],
+        ]
+        .map(|row| row.map(str::to_owned));
+        for widest in [[12, 10, 5], [usize::MAX; 3], [1; 3]] {
+            let lines = table_lines(&rows, &widest);
+            for letter in ['A', 'B', 'C'] {
+                let places = begins(&lines, letter);
+                assert_eq!(places.len(), rows.len(), "{letter} {lines:#?}");
+                assert!(places.iter().all(|place| *place == places[0]), "{letter} {places:?} {lines:#?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_cell_goes_on_in_the_next_line() {
+        let rows = [["one two three".to_owned(), "x".to_owned()]];
+        assert_eq!(table_lines(&rows, &[7, 7]), ["one two  x", "three"]);
+    }
 }

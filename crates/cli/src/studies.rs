@@ -11,6 +11,7 @@ use poseidon_lab::report::{self, Shown};
 use poseidon_lab::store::Store;
 use poseidon_lab::study::{self, Finished, Options, Study, StudyError, Watch};
 use poseidon_lab::tables::Format;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 pub(crate) fn run(
@@ -34,7 +35,7 @@ pub(crate) fn run(
     let finished = study::run(studies, backend::of(on)?.as_ref(), &store, &options, &bars).map_err(
         |error| match error {
             StudyError::Scenario(error) => Failure::Scenario(error),
-            StudyError::Store(why) => Failure::Run(why),
+            StudyError::Store(_) | StudyError::Panicked { .. } => Failure::Run(error.to_string()),
         },
     )?;
     bars.finish();
@@ -133,10 +134,9 @@ pub(crate) fn report(folder: &Path, json: bool, publish: Option<(&Path, &str)>) 
 /// A study of a folder and its results. What was run in full counts; only where nothing was, what was run quickly.
 fn load(store: &Store, place: usize, name: &str) -> Result<(Study, Vec<Finished>), Failure> {
     let path = store.study(name).join("scenario.toml");
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
+    let text = std::fs::read(&path).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
     let read =
-        |quick| Study::read(&format!("scenarios/{name}.toml"), &text, quick).map_err(Failure::Scenario);
+        |quick| Study::read_bytes(&format!("scenarios/{name}.toml"), &text, quick).map_err(Failure::Scenario);
     let runs = |study: &Study| store.load(place, study, &identity(On::Sim)).map_err(Failure::Run);
     let full = read(false)?;
     let found = runs(&full)?;
@@ -159,17 +159,34 @@ pub(crate) fn compare(first: &Path, second: &Path, metrics: &[String], json: boo
     let asked: Vec<&str> = metrics.iter().map(String::as_str).collect();
     let metrics = if asked.is_empty() { compare::METRICS } else { asked.as_slice() };
     let mut rows = Vec::new();
+    let mut known = BTreeSet::new();
     for name in &names {
         let [one, other] = [load(&stores[0], 0, name)?.1, load(&stores[1], 0, name)?.1];
         let [one, other] = [&one, &other].map(|runs| runs.iter().map(|run| &run.ran).collect::<Vec<_>>());
         rows.extend(compare::compare(name, &one, &other, metrics));
+        known.extend(compare::metrics_of(&one).intersection(&compare::metrics_of(&other)).cloned());
     }
-    if rows.is_empty() {
-        return Err(Failure::Run(format!(
-            "{} and {} have no scenario with results in common",
-            first.display(),
-            second.display()
-        )));
+    let (first_name, second_name) = (first.display(), second.display());
+    if known.is_empty() {
+        let what = "have no scenario with results in common";
+        return Err(Failure::Run(format!("{first_name} and {second_name} {what}")));
+    }
+    let absent: Vec<&str> = metrics.iter().copied().filter(|metric| !known.contains(*metric)).collect();
+    let list: Vec<&str> = known.iter().map(String::as_str).collect();
+    let what = format!(
+        "no scenario has the metric {} in both {first_name} and {second_name}; there are {}",
+        absent.join(" or "),
+        list.join(", ")
+    );
+    match (rows.is_empty(), absent.is_empty()) {
+        (true, false) => return Err(Failure::Run(what)),
+        (true, true) => {
+            let what = "have no cell with the same metric in common";
+            return Err(Failure::Run(format!("{first_name} and {second_name} {what}")));
+        }
+        // Those that nobody asked for by name may be absent.
+        (false, false) if !asked.is_empty() => eprintln!("poseidon: {what}"),
+        (false, _) => {}
     }
     print::side_by_side(&rows, [first, second], json)
 }
@@ -188,6 +205,8 @@ fn index(folder: &Path) -> Result<Vec<Shown>, Failure> {
 }
 
 pub(crate) fn explain(study: &Study, all: bool, seed: u64) -> Result<(), Failure> {
+    // Every cell is worked out, also those that are not printed: a scenario that `run` refuses is refused here.
+    study.check(&simulator()).map_err(Failure::Scenario)?;
     let shown = if all { study.cells.len() } else { 1 };
     for cell in &study.cells[..shown] {
         if cell.scenario.analytic.is_some() {

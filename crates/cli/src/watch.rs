@@ -1,4 +1,4 @@
-//! Progress on a terminal, and Ctrl-C.
+//! Progress on a terminal, and signals that end the program.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -30,13 +30,10 @@ impl Bars {
         let whole = all.add(ProgressBar::new(runs as u64));
         whole.set_style(style.expect("a fixed template"));
         let interrupted = Arc::new(AtomicBool::new(false));
+        on_termination(&interrupted);
         let flag = Arc::clone(&interrupted);
         // Without the handler Ctrl-C ends the program at once, which is no worse than before.
-        let _ = ctrlc::set_handler(move || {
-            if flag.swap(true, Ordering::SeqCst) {
-                std::process::exit(130);
-            }
-        });
+        let _ = ctrlc::set_handler(move || interrupt(&flag));
         Self { all, whole, running: Mutex::new(BTreeMap::new()), interrupted }
     }
 
@@ -45,6 +42,35 @@ impl Bars {
         let _ = self.all.clear();
     }
 }
+
+/// Asks runs to end; the second time, ends the program.
+fn interrupt(flag: &AtomicBool) {
+    if flag.swap(true, Ordering::SeqCst) {
+        std::process::exit(130);
+    }
+}
+
+/// Treats SIGTERM like Ctrl-C: this and all later threads block it, and one waits for it. The feature `termination` of `ctrlc` is no
+/// substitute, because it would take SIGHUP as well, which `nohup` has the program ignore.
+#[cfg(unix)]
+fn on_termination(interrupted: &Arc<AtomicBool>) {
+    use nix::sys::signal::{SigSet, Signal};
+    let mut termination = SigSet::empty();
+    termination.add(Signal::SIGTERM);
+    // Where that fails, SIGTERM ends the program at once.
+    if termination.thread_block().is_err() {
+        return;
+    }
+    let flag = Arc::clone(interrupted);
+    std::thread::spawn(move || {
+        while termination.wait().is_ok() {
+            interrupt(&flag);
+        }
+    });
+}
+
+#[cfg(not(unix))]
+fn on_termination(_: &Arc<AtomicBool>) {}
 
 impl Watch for Bars {
     fn begins(&self, run: &RunName) {
@@ -79,5 +105,9 @@ impl Watch for Bars {
 
     fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::SeqCst)
+    }
+
+    fn warn(&self, text: &str) {
+        self.all.suspend(|| eprintln!("poseidon: {text}"));
     }
 }

@@ -326,12 +326,17 @@ fn comes(is_there: &mut dyn FnMut() -> bool) -> bool {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_leaves_what_can_be_read() {
+fn ctrl_c_and_sigterm_leave_what_can_be_read() {
+    ["INT", "TERM"].into_iter().for_each(assert_signal_leaves_what_can_be_read);
+}
+
+#[cfg(unix)]
+fn assert_signal_leaves_what_can_be_read(signal: &str) {
     // The second of two cells would take hours.
     let text = TINY.replace("\"0.4 ms\"", "\"$time\"").replace("seeds = 2", "seeds = 1");
     let text = text.replace("law = [\"poseidon\", \"swift\"]", "time = [\"0.4 ms\", \"100000 ms\"]");
     let text = text.replace("by = \"law\"", "by = \"time\"");
-    let folder = Folder::new("interrupt").with("long.toml", &text);
+    let folder = Folder::new(&format!("interrupt-{signal}")).with("long.toml", &text);
     let mut child = Command::new(POSEIDON)
         .args(["run", "long.toml", "-o", "out", "--jobs", "1"])
         .current_dir(&folder.0)
@@ -339,8 +344,10 @@ fn ctrl_c_leaves_what_can_be_read() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the command");
-    let is_running = comes(&mut || folder.named("receivers.parquet").len() == 2);
-    let interrupt = format!("kill -INT {}", child.id());
+    // The rows of the second run have another name until it ends.
+    let has_rows = |path: &PathBuf| path.to_string_lossy().contains("receivers.parquet");
+    let is_running = comes(&mut || folder.list().iter().filter(|path| has_rows(path)).count() == 2);
+    let interrupt = format!("kill -{signal} {}", child.id());
     let was_told =
         is_running && Command::new("sh").args(["-c", &interrupt]).status().is_ok_and(|s| s.success());
     // Nobody would end it otherwise.
@@ -365,6 +372,186 @@ fn ctrl_c_leaves_what_can_be_read() {
     assert_eq!(cells.len(), 1);
     assert_eq!(cells[0]["cell"], "time 0.4 ms");
     assert!(folder.0.join("out/report.html").is_file());
+    // The rows of the run that was broken off are there as well.
+    assert_eq!(folder.named("receivers.parquet").len(), 2);
+    assert!(!folder.list().iter().any(|path| path.to_string_lossy().ends_with(".part")));
+}
+
+#[test]
+fn two_processes_share_an_output_folder() {
+    let folder = Folder::new("two-processes").with("tiny.toml", TINY);
+    for round in 0..4 {
+        let out = format!("out-{round}");
+        let start = |_| {
+            Command::new(POSEIDON)
+                .args(["run", "tiny.toml", "-o", &out, "--json"])
+                .current_dir(&folder.0)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("the command")
+        };
+        let children: Vec<_> = (0..3).map(start).collect();
+        let outputs: Vec<Output> =
+            children.into_iter().map(|child| child.wait_with_output().expect("it ends")).collect();
+        for output in &outputs {
+            assert_eq!(code(output), 0, "{}", stderr(output));
+            assert_eq!(json(output)["result_hash"], json(&outputs[0])["result_hash"]);
+        }
+        assert_eq!(code(&folder.run(&["report", &out])), 0);
+    }
+    assert!(!folder.list().iter().any(|path| path.to_string_lossy().ends_with(".part")));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn data_that_cannot_be_written_is_a_failure() {
+    let folder = Folder::new("full").with("tiny.toml", TINY);
+    for args in [
+        &["run", "tiny.toml", "-o", "out", "--records", "none", "--json"][..],
+        &["run", "tiny.toml", "-o", "out", "--records", "none"],
+        &["laws", "--json"],
+        &["schema"],
+        &["man"],
+        &["--help"],
+        &["--version"],
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+        let output = Command::new(POSEIDON).args(args).current_dir(&folder.0).stdout(full).output();
+        let output = output.expect("the command");
+        assert_eq!(code(&output), 1, "{args:?}: {}", stderr(&output));
+        let said = stderr(&output);
+        let says = "poseidon: cannot write to stdout: No space left on device";
+        assert!(said.starts_with(says) && said.lines().count() == 1, "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_into_memory_is_a_scenario_that_is_invalid() {
+    let endless = "[[traffic]]\nname = \"loop\"\nkind = \"closed-loop\"\nfrom = \"host0\"\nto = \"host2\"\nsize = \"1 kB\"\n";
+    let huge = "[[traffic]]\nname = \"all\"\nkind = \"poisson-flows\"\nsizes = \"websearch-powertcp\"\n\
+                load = \"1\"\nrate = \"900 Tbps\"\ndestinations = \"other-hosts\"\n";
+    let folder = Folder::new("memory");
+    for (text, says) in [
+        (format!("{TINY}{endless}messages = 100_000_000\n"), "messages makes a plan of about 100,000,00"),
+        (TINY.replace("seeds = 2", "seeds = 1_000_000_000"), "seeds asks for 2,000,000,000 runs of 2 cells"),
+        (TINY.replace("seeds = 2", "seeds = 0"), "seeds is 0"),
+        (TINY.replace("\"0.4 ms\"", "\"4000 ms\"") + huge, "load makes a plan of about"),
+    ] {
+        fs::write(folder.0.join("large.toml"), text).expect("a file of the test");
+        for args in [&["explain", "large.toml"][..], &["run", "large.toml", "-o", "out"]] {
+            let output = folder.run(args);
+            assert_eq!(code(&output), 3, "{args:?}: {}", stderr(&output));
+            assert!(stderr(&output).contains(says), "{says}: {}", stderr(&output));
+        }
+    }
+    fs::write(folder.0.join("tiny.toml"), TINY).expect("a file of the test");
+    let output = folder.run(&["run", "tiny.toml", "-o", "out", "--seeds", "4000000000"]);
+    assert_eq!(code(&output), 3);
+    assert!(stderr(&output).contains("--seeds asks for 8,000,000,000 runs"), "{}", stderr(&output));
+}
+
+#[test]
+fn explain_refuses_what_run_refuses() {
+    // Only the second cell is wrong.
+    let folder = Folder::new("second-cell")
+        .with("law.toml", &TINY.replace("\"swift\"]", "\"swfit\"]"))
+        .with("claim.toml", &TINY.replace("flows.total_gbps", "flows.totl_gbps"));
+    for file in ["law.toml", "claim.toml"] {
+        let output = folder.run(&["explain", file]);
+        assert_eq!(code(&output), 3, "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains("did you mean") && stdout(&output).is_empty(),
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_not_text_is_a_scenario_that_is_invalid() {
+    let folder = Folder::new("binary");
+    fs::write(folder.0.join("binary.toml"), b"title = \"t\"\nsource = \"\xff\xfe\"\n")
+        .expect("a file of the test");
+    for command in ["run", "explain", "scenarios"] {
+        let output = folder.run(&[command, "binary.toml"]);
+        assert_eq!(code(&output), 3, "{}", stderr(&output));
+        let expected = "poseidon: binary.toml:2: byte 22 is not UTF-8; a scenario is a text file in TOML\n";
+        assert_eq!(stderr(&output), expected);
+    }
+}
+
+#[test]
+fn a_corrupt_manifest_is_named() {
+    let folder = Folder::new("corrupt").with("tiny.toml", TINY);
+    let run = || folder.run(&["run", "tiny.toml", "-o", "out", "--records", "none"]);
+    assert_eq!(code(&run()), 0);
+    let manifest = folder.named("manifest.json").swap_remove(0);
+    fs::write(&manifest, "{ \"tool\": ").expect("a file of the test");
+    let name = manifest.strip_prefix(&folder.0).expect("it is inside").display().to_string();
+    let report = folder.run(&["report", "out"]);
+    assert_eq!(code(&report), 1);
+    assert!(stderr(&report).contains(&format!("{name} is corrupt")), "{}", stderr(&report));
+    let again = run();
+    assert_eq!(code(&again), 0);
+    assert!(stderr(&again).contains(&format!("{name} is corrupt")), "{}", stderr(&again));
+    assert_eq!((code(&folder.run(&["report", "out"])), stderr(&run()).as_str()), (0, ""));
+}
+
+#[test]
+fn the_columns_of_verdicts_line_up() {
+    let folder = Folder::new("columns");
+    let output = folder.run(&["repro", "poseidon", "--only", "fig7", "-o", "out"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = stdout(&output);
+    let rows: Vec<Vec<char>> =
+        text.lines().take_while(|line| !line.is_empty()).map(|line| line.chars().collect()).collect();
+    assert!(rows.len() > 4, "{text}");
+    // Each column begins in each row where its head begins, two spaces after the one before.
+    let head: String = rows[0].iter().collect();
+    for column in ["claim", "paper", "must be", "ours", "verdict"] {
+        let at = head.find(column).expect("a column");
+        for row in rows.iter().filter(|row| row.len() > at) {
+            assert_eq!(&row[at - 2..at], [' ', ' '], "{column} of\n{text}");
+        }
+    }
+    assert!(rows[1].iter().collect::<String>().starts_with("poseidon/fig7a  "), "{text}");
+}
+
+#[test]
+fn a_comparison_names_the_metric_that_is_absent() {
+    let folder =
+        Folder::new("compare").with("tiny.toml", TINY).with("other.toml", &TINY.replace("0.4 ms", "0.3 ms"));
+    for (file, out) in [("tiny.toml", "one"), ("tiny.toml", "two"), ("other.toml", "three")] {
+        assert_eq!(code(&folder.run(&["run", file, "-o", out, "--records", "none"])), 0);
+    }
+    let absent = folder.run(&["compare", "one", "two", "--metric", "goodput"]);
+    assert_eq!(code(&absent), 1);
+    let said = stderr(&absent);
+    assert!(said.starts_with("poseidon: no scenario has the metric goodput in both one and two; "), "{said}");
+    assert!(said.contains("jain, ") && said.contains("total_gbps"), "{said}");
+    let some = folder.run(&["compare", "one", "two", "--metric", "goodput", "--metric", "jain"]);
+    assert_eq!(code(&some), 0);
+    assert!(
+        stdout(&some).contains("jain") && stderr(&some).contains("the metric goodput"),
+        "{}",
+        stderr(&some)
+    );
+    let known = folder.run(&["compare", "one", "two"]);
+    assert_eq!((code(&known), stderr(&known).as_str()), (0, ""));
+    let other = folder.run(&["compare", "one", "three"]);
+    assert!(stderr(&other).contains("no scenario with results in common"), "{}", stderr(&other));
+}
+
+#[test]
+fn the_manual_page_refers_to_no_page_that_is_not_there() {
+    let page = stdout(&Folder::new("man").run(&["man"]));
+    assert!(!page.contains("poseidon\\-run") && !page.contains("(1)"), "{page}");
+    for part in
+        [".SH COMMANDS", "\\fBposeidon run\\fR\nRun a scenario", "\\fBposeidon repro\\fR", "Exit codes"]
+    {
+        assert!(page.contains(part), "{part} is not in\n{page}");
+    }
 }
 
 #[test]

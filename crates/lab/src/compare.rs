@@ -4,7 +4,7 @@ use crate::judge::{Ran, named};
 use crate::scenario::Label;
 use crate::stats::mean;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is compared where nobody says: throughput, fairness and queues.
 pub const METRICS: &[&str] = &["share", "total_gbps", "jain", "delay_p50_us", "utilisation"];
@@ -42,6 +42,13 @@ pub fn compare(study: &str, first: &[&Ran], second: &[&Ran], metrics: &[&str]) -
         Some(Row { study: study.to_owned(), cell, of, metric, first, second })
     });
     both.collect()
+}
+
+/// The metrics that runs have, by the end of their name.
+pub fn metrics_of(runs: &[&Ran]) -> BTreeSet<String> {
+    let phases = runs.iter().flat_map(|run| &run.summary.phases);
+    let names = phases.flat_map(|phase| phase.values.keys());
+    names.filter_map(|name| Some(name.rsplit_once('.')?.1.to_owned())).collect()
 }
 
 /// By place of the cell and of the phase, so that rows stand in the order of the scenario.
@@ -86,13 +93,7 @@ mod tests {
 
     fn run(law: &str, seed: u64, values: &[(&str, f64)]) -> Ran {
         let values = values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        let phase = PhaseSummary {
-            name: "all".to_owned(),
-            begins_us: 0.0,
-            ends_us: 1.0,
-            values,
-            ..PhaseSummary::default()
-        };
+        let phase = PhaseSummary { name: "all".to_owned(), ends_us: 1.0, values, ..PhaseSummary::default() };
         let summary = Summary { phases: vec![phase], ..Summary::default() };
         let labels = vec![Label { sweep: "law".to_owned(), value: law.to_owned() }];
         Ran { labels, seed, summary, messages: Messages::None }

@@ -2,6 +2,7 @@
 
 use crate::resolve::Resolved;
 use core::fmt::Write as _;
+use poseidon_plan::Plan;
 use poseidon_plan::switch::{Direction, Pause, Silence};
 use poseidon_plan::transport::{Acks, Recovery};
 use poseidon_types::{Bytes, Picos};
@@ -106,6 +107,9 @@ pub fn plan(resolved: &Resolved) -> String {
         }
         say(&format!("traffic {}", group.name), told);
     }
+    if let Some(load) = offered_load(&resolved.plan) {
+        say("offered load", load);
+    }
     for queue in &resolved.queues {
         let (switch, port) = queue.port;
         say(&format!("queue {}", queue.name), format!("switch {switch} port {port}, {}", queue.rate));
@@ -120,8 +124,49 @@ pub fn plan(resolved: &Resolved) -> String {
     for window in &resolved.phases {
         say(
             &format!("phase {}", window.name),
-            format!("{} to {}, measured from {}", window.begins, window.ends, window.settled),
+            format!(
+                "{} to {}; rates and queues are measured from {}, messages that start from {} count",
+                window.begins,
+                window.ends,
+                resolved.measured_from(window),
+                resolved.messages_from(window)
+            ),
         );
     }
     text
+}
+
+/// What messages ask of the links of hosts until the run ends, where it is most: sent by one host, and sent to one. Long flows take
+/// what they get, and a message that waits for another does not add to what is offered.
+fn offered_load(plan: &Plan) -> Option<String> {
+    let mut waits = vec![false; plan.messages.len()];
+    plan.after.iter().for_each(|after| waits[after.then as usize] = true);
+    let hosts = plan.topology.hosts() as usize;
+    let (mut sent, mut received) = (vec![0.0; hosts], vec![0.0; hosts]);
+    for (message, _) in plan.messages.iter().zip(&waits).filter(|(_, waits)| !**waits) {
+        let (Some(size), ends) = (message.amount.bytes(), plan.connections[message.connection as usize])
+        else {
+            continue;
+        };
+        sent[ends.from as usize] += size.get() as f64;
+        received[ends.to as usize] += size.get() as f64;
+    }
+    let seconds = plan.stop.get() as f64 / 1e12;
+    let most = |bytes: &[f64]| {
+        let loads = (0..).zip(bytes).map(|(host, bytes)| {
+            (host, bytes * 8.0 / (plan.topology.host_link(host).rate.get() as f64 * seconds))
+        });
+        loads.max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|(_, load)| *load > 0.0)
+    };
+    let (from, to) = (most(&sent)?, most(&received)?);
+    let note = |load: f64| if load > 1.0 { ", more than the link carries" } else { "" };
+    Some(format!(
+        "at most {:.3} of a host's link sent (host {}{}), {:.3} received (host {}{})",
+        from.1,
+        from.0,
+        note(from.1),
+        to.1,
+        to.0,
+        note(to.1)
+    ))
 }

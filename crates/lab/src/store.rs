@@ -20,6 +20,7 @@ use crate::scenario::Label;
 use crate::study::{Finished, Options, RunName, Study};
 use crate::summary::Summary;
 use crate::tables::{FileInfo, Format};
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use poseidon_plan::Report;
 use serde::{Deserialize, Serialize};
@@ -186,14 +187,22 @@ impl Store {
     }
 
     /// A result from before that is whole, of this study or of another; with its rows in this format, where those are wanted.
-    pub fn find(&self, study: &str, hash: &str, rows: Option<Format>) -> Option<(Summary, Manifest)> {
-        let is_whole = |manifest: &Manifest| {
-            let has_rows = rows.is_none_or(|format| {
-                manifest.files.iter().any(|(name, _)| name.ends_with(&format!(".{}", format.name())))
-            });
-            !manifest.interrupted && has_rows
+    /// A result that cannot be read is passed over, and `warn` is told which file and why.
+    pub fn find(
+        &self,
+        study: &str,
+        hash: &str,
+        rows: Option<Format>,
+        warn: &dyn Fn(&str),
+    ) -> Option<(Summary, Manifest)> {
+        let found = |study: &str| {
+            let (summary, manifest) = read(&self.folder(study, hash)).unwrap_or_else(|why| {
+                warn(&format!("{why}; the run is made again"));
+                None
+            })?;
+            let has_rows = rows.is_none_or(|format| self.has_rows(study, &manifest, format));
+            (!manifest.interrupted && has_rows).then_some((summary, manifest))
         };
-        let found = |study: &str| read(&self.folder(study, hash)).filter(|(_, manifest)| is_whole(manifest));
         found(study).or_else(|| {
             let others = self.studies("scenario.toml").unwrap_or_default();
             others.iter().filter(|other| *other != study).find_map(|other| {
@@ -202,6 +211,16 @@ impl Store {
                 Some((summary, Manifest { made_in, ..manifest }))
             })
         })
+    }
+
+    /// Whether the rows that a manifest of `study` lists in this format are on disk, in the folder of the study that made them.
+    fn has_rows(&self, study: &str, manifest: &Manifest, format: Format) -> bool {
+        let folder = self.folder(manifest.made_in.as_deref().unwrap_or(study), &manifest.plan_hash);
+        let ending = format!(".{}", format.name());
+        let mut files = manifest.files.iter().filter(|(name, _)| name.ends_with(&ending)).peekable();
+        let is_there =
+            |name: &str| fs::metadata(folder.join(name)).is_ok_and(|file| file.is_file() && file.len() > 0);
+        files.peek().is_some() && files.all(|(name, _)| is_there(name))
     }
 
     /// The studies that are here, in no order: folders with a file of this name, and such in folders.
@@ -294,7 +313,8 @@ impl Store {
             Err(error) => return Err(format!("{}: {error}", folder.display())),
         };
         for entry in entries.flatten() {
-            let Some((summary, manifest)) = read(&entry.path()) else { continue };
+            let unreadable = |why| format!("{why}; remove that folder and run the study again");
+            let Some((summary, manifest)) = read(&entry.path()).map_err(unreadable)? else { continue };
             for asked in manifest
                 .asked()
                 .filter(|asked| asked.scenario_hash == wanted && asked.quick == study.is_quick)
@@ -323,23 +343,41 @@ impl Store {
     }
 }
 
-fn read(folder: &Path) -> Option<(Summary, Manifest)> {
-    let manifest = fs::read(folder.join("manifest.json")).ok()?;
-    let summary = fs::read(folder.join("summary.json")).ok()?;
-    Some((serde_json::from_slice(&summary).ok()?, serde_json::from_slice(&manifest).ok()?))
+/// The result in a folder; `None` where no run has ended yet, for a manifest is written last.
+fn read(folder: &Path) -> Result<Option<(Summary, Manifest)>, String> {
+    let path = folder.join("manifest.json");
+    let manifest = match fs::read(&path) {
+        Ok(manifest) => manifest,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("{}: {error}", path.display())),
+    };
+    let manifest = from_json(&path, &manifest)?;
+    let path = folder.join("summary.json");
+    let summary = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Some((from_json(&path, &summary)?, manifest)))
+}
+
+fn from_json<T: serde::de::DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(text).map_err(|error| format!("{} is corrupt: {error}", path.display()))
 }
 
 fn json<T: Serialize>(value: &T) -> Result<Vec<u8>, String> {
     serde_json::to_vec_pretty(value).map_err(|error| format!("a result cannot be written as JSON: {error}"))
 }
 
-/// Writes a file and the folders that it is in; beside it first, so that no half of it is ever found.
+/// Writes a file and the folders that it is in. It is written under a temporary name first, so that no half of it is ever found. The
+/// name is unique, so that processes and threads that write the same file do not disturb each other: the last one counts.
 pub(crate) fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), String> {
+    static WRITES: AtomicU64 = AtomicU64::new(0);
     let said = |error: std::io::Error| format!("{}: {error}", folder.join(name).display());
     fs::create_dir_all(folder).map_err(said)?;
-    let beside = folder.join(format!(".{name}.part"));
-    fs::write(&beside, bytes).map_err(said)?;
-    fs::rename(&beside, folder.join(name)).map_err(said)
+    let number = WRITES.fetch_add(1, Ordering::Relaxed);
+    let part = folder.join(format!(".{name}.{}-{number}.part", std::process::id()));
+    let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, folder.join(name)));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&part);
+        said(error)
+    })
 }
 
 /// What a report says of a run, for the manifest.

@@ -5,7 +5,7 @@ use crate::check::check;
 use crate::judge::Ran;
 use crate::reduce::Reducer;
 use crate::resolve::{Resolved, resolve};
-use crate::scenario::{Cell, Label, Scenario, ScenarioError, cells, place};
+use crate::scenario::{Cell, Label, Scenario, ScenarioError, cells, grouped, key_line, place};
 use crate::store::{Manifest, Store, hex};
 use crate::summary::Summary;
 use crate::tables::{Format, Tables};
@@ -20,6 +20,9 @@ use poseidon_types::Picos;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Condvar, Mutex};
+
+/// The most runs of a study. The list of them takes 40 MB; at a second each they would take eleven days.
+pub const MAX_RUNS: usize = 1_000_000;
 
 /// A scenario and its cells.
 #[derive(Clone, Debug)]
@@ -40,7 +43,31 @@ impl Study {
     /// Reads a scenario.
     pub fn read(file: &str, text: &str, quick: bool) -> Result<Self, ScenarioError> {
         let cells = cells(file, text, quick)?;
-        Ok(Self { file: file.to_owned(), name: name_of(file), text: text.to_owned(), cells, is_quick: quick })
+        let study = Self {
+            file: file.to_owned(),
+            name: name_of(file),
+            text: text.to_owned(),
+            cells,
+            is_quick: quick,
+        };
+        study.check_runs(None)?;
+        Ok(study)
+    }
+
+    /// Refuses more runs than [`MAX_RUNS`]; `asked` are seeds per cell, where it is not the scenario that says.
+    pub fn check_runs(&self, asked: Option<u32>) -> Result<(), ScenarioError> {
+        let runs = self.runs(asked);
+        if runs <= MAX_RUNS {
+            return Ok(());
+        }
+        let (key, line) = match asked {
+            Some(_) => ("--seeds", None),
+            None => ("seeds", key_line(&self.text, "seeds", 1)),
+        };
+        let (cells, runs, most) = (self.cells.len(), grouped(runs as u64), grouped(MAX_RUNS as u64));
+        let what =
+            format!("{key} asks for {runs} runs of {cells} cells; a study has at most {most}: lower {key}");
+        Err(ScenarioError { file: self.file.clone(), line, what })
     }
 
     /// The scenario without its sweeps: titles, claims, figures.
@@ -48,18 +75,25 @@ impl Study {
         &self.cells[0].scenario
     }
 
+    /// Reads a scenario from the bytes of a file.
+    pub fn read_bytes(file: &str, bytes: &[u8], quick: bool) -> Result<Self, ScenarioError> {
+        let text =
+            core::str::from_utf8(bytes).map_err(|error| ScenarioError::not_text(file, bytes, &error))?;
+        Self::read(file, text, quick)
+    }
+
     /// How many seeds a cell is run with.
     pub fn seeds(&self, cell: &Cell, asked: Option<u32>) -> u32 {
         match &cell.scenario {
             Scenario { withdrawn: Some(_), .. } => 0,
             Scenario { analytic: Some(_), .. } => 1,
-            scenario => asked.unwrap_or(scenario.seeds).max(1),
+            scenario => asked.unwrap_or(scenario.seeds),
         }
     }
 
     /// How many runs it has.
     pub fn runs(&self, asked: Option<u32>) -> usize {
-        self.cells.iter().map(|cell| self.seeds(cell, asked) as usize).sum()
+        self.cells.iter().fold(0, |runs, cell| runs.saturating_add(self.seeds(cell, asked) as usize))
     }
 
     /// What a quick run leaves out, in words; `None` where nothing is.
@@ -147,6 +181,10 @@ pub trait Watch: Sync {
     fn ended(&self, run: &RunName, manifest: &Manifest, was_there: bool);
     /// Whether to go on.
     fn is_interrupted(&self) -> bool;
+    /// Something that does not stop the studies but that people must know, such as a result that cannot be read.
+    fn warn(&self, text: &str) {
+        eprintln!("poseidon: {text}");
+    }
 }
 
 /// Which run.
@@ -182,6 +220,13 @@ pub enum StudyError {
     Scenario(ScenarioError),
     /// A result cannot be written or read.
     Store(String),
+    /// A run panicked.
+    Panicked {
+        /// Which: study, cell and seed.
+        run: String,
+        /// What the panic said.
+        why: String,
+    },
 }
 
 impl core::fmt::Display for StudyError {
@@ -189,6 +234,9 @@ impl core::fmt::Display for StudyError {
         match self {
             Self::Scenario(error) => error.fmt(f),
             Self::Store(why) => f.write_str(why),
+            Self::Panicked { run, why } => {
+                write!(f, "the run {run} panicked: {why}; this is a bug in the program: please report it")
+            }
         }
     }
 }
@@ -203,7 +251,10 @@ pub fn run(
     options: &Options,
     watch: &dyn Watch,
 ) -> Result<Vec<Finished>, StudyError> {
-    studies.iter().try_for_each(|study| study.check(backend)).map_err(StudyError::Scenario)?;
+    studies
+        .iter()
+        .try_for_each(|study| study.check_runs(options.seeds).and_then(|()| study.check(backend)))
+        .map_err(StudyError::Scenario)?;
     studies.iter().try_for_each(|study| store.begin(study)).map_err(StudyError::Store)?;
     let mut tasks = Vec::new();
     for (index, study) in studies.iter().enumerate() {
@@ -221,12 +272,11 @@ pub fn run(
     let tasks: Vec<_> =
         tasks.into_iter().enumerate().filter(|(number, _)| number % shards == shard).collect();
     let queue = Queue::new(tasks);
-    let failed = AtomicBool::new(false);
     let done: Mutex<Vec<(usize, Result<Finished, StudyError>)>> = Mutex::new(Vec::new());
     let work = || {
         while let Some(task) = queue.next() {
             let (number, (study, cell, seed)) = task;
-            if watch.is_interrupted() || failed.load(Ordering::Relaxed) {
+            if watch.is_interrupted() || queue.busy.has_failed() {
                 break;
             }
             let name =
@@ -247,7 +297,6 @@ pub fn run(
                 },
                 manifest,
             });
-            failed.fetch_or(result.is_err(), Ordering::Relaxed);
             done.lock().expect(NO_PANIC).push((number, result));
         }
     };
@@ -273,6 +322,7 @@ struct Queue<T> {
 struct Busy {
     plans: Mutex<BTreeSet<String>>,
     one_ended: Condvar,
+    failed: AtomicBool,
 }
 
 impl Busy {
@@ -284,6 +334,15 @@ impl Busy {
     fn give_back(&self, hash: &str) {
         self.plans.lock().expect(NO_PANIC).remove(hash);
         self.one_ended.notify_all();
+    }
+
+    /// A run has failed: no other begins.
+    fn fail(&self) {
+        self.failed.store(true, Ordering::SeqCst);
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
     }
 }
 
@@ -328,19 +387,41 @@ fn one(
         let summary = analytic::work_out(which);
         watch.ended(name, &manifest, false);
         let kept = store.keep(&study.name, &summary, &manifest).map_err(StudyError::Store);
+        if kept.is_err() {
+            busy.fail();
+        }
         return Some(kept.map(|()| (summary, manifest)));
     }
     let resolved = match study.resolve(cell, name.seed, backend) {
         Ok(resolved) => resolved,
-        Err(error) => return Some(Err(StudyError::Scenario(error))),
+        Err(error) => {
+            busy.fail();
+            return Some(Err(StudyError::Scenario(error)));
+        }
     };
     let hash = hash(&resolved, &options.identity);
     if !busy.take(&hash) {
         return None;
     }
-    let result = found_or_run(study, cell, name, backend, store, options, watch, (&resolved, &hash));
+    let run = || found_or_run(study, cell, name, backend, store, options, watch, (&resolved, &hash));
+    // Whatever happens to the run, those that wait for its plan must wake. Nothing that it has changed is looked at after a panic.
+    let result = std::panic::catch_unwind(core::panic::AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let run = format!("{} {} seed {}", name.study, crate::judge::named(&name.labels), name.seed);
+        Err(StudyError::Panicked { run, why: panic_text(panic.as_ref()) })
+    });
+    // First, so that whoever wakes does not run a plan that has just failed.
+    if result.is_err() {
+        busy.fail();
+    }
     busy.give_back(&hash);
     Some(result)
+}
+
+/// What a panic said.
+fn panic_text(panic: &(dyn core::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a message").to_owned()
 }
 
 #[expect(clippy::too_many_arguments, reason = "each is another part of the work, and there is one caller")]
@@ -354,7 +435,8 @@ fn found_or_run(
     watch: &dyn Watch,
     (resolved, hash): (&Resolved, &str),
 ) -> Result<(Summary, Manifest), StudyError> {
-    if let Some((summary, manifest)) = store.find(&study.name, hash, options.records) {
+    let warn = |text: &str| watch.warn(text);
+    if let Some((summary, manifest)) = store.find(&study.name, hash, options.records, &warn) {
         let manifest = store.answer(study, name, &summary, manifest).map_err(StudyError::Store)?;
         watch.ended(name, &manifest, true);
         return Ok((summary, manifest));

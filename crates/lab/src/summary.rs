@@ -29,6 +29,12 @@ pub struct PhaseSummary {
     pub begins_us: f64,
     /// See `begins_us`.
     pub ends_us: f64,
+    /// From when on its rates and queues are measured, microseconds.
+    #[serde(default)]
+    pub measured_from_us: f64,
+    /// From when on a message must start to count in it, microseconds.
+    #[serde(default)]
+    pub messages_from_us: f64,
     /// Numbers by name.
     pub values: BTreeMap<String, f64>,
     /// Numbers that cannot be given, with the reason: too few samples, or messages that never finished.

@@ -2,9 +2,10 @@
 
 use core::num::NonZeroU32;
 use poseidon_lab::judge::{Outcome, judge};
-use poseidon_lab::scenario::Scenario;
+use poseidon_lab::scenario::{self, Scenario};
 use poseidon_lab::study::Study;
 use poseidon_sim::Simulator;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -111,7 +112,7 @@ fn every_cell_can_be_worked_out_and_every_claim_judged() {
 fn a_quick_study_is_smaller() {
     for (whole, quick) in studies(false).into_iter().zip(studies(true)) {
         let work = |study: &Study| -> f64 {
-            let run = |cell: &poseidon_lab::scenario::Cell| {
+            let run = |cell: &scenario::Cell| {
                 f64::from(study.seeds(cell, None)) * cell.scenario.stop.0.get() as f64
             };
             study.cells.iter().map(run).sum()
@@ -184,7 +185,7 @@ fn names_that_are_not_there_are_refused_with_their_line() {
 }
 
 /// The keys that the schema has for a table: of the scenario itself, or of a definition.
-fn schema_keys(schema: &serde_json::Value, definition: Option<&str>) -> BTreeSet<String> {
+fn schema_keys(schema: &Value, definition: Option<&str>) -> BTreeSet<String> {
     let table = definition.map_or(schema, |name| &schema["$defs"][name]);
     let properties = table["properties"].as_object().unwrap_or_else(|| panic!("{definition:?}: {table}"));
     properties.keys().cloned().collect()
@@ -221,5 +222,222 @@ fn the_schema_for_editors_knows_every_key() {
                 _ => {}
             }
         }
+    }
+}
+
+/// Why a value is not what a schema says; knows the keywords that our schema uses, and panics at others.
+fn violation(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
+    let keywords = match schema {
+        Value::Bool(true) => return Ok(()),
+        Value::Bool(false) => return Err("nothing may stand here".into()),
+        schema => schema.as_object().expect("a schema is a table"),
+    };
+    let is = |kind: &str| match kind {
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "null" => value.is_null(),
+        other => panic!("type {other}"),
+    };
+    let ensure = |holds: bool, why: &str| if holds { Ok(()) } else { Err(format!("{value}: {why}")) };
+    let list = |of: &Value| of.as_array().cloned().expect("a list");
+    for (keyword, of) in keywords {
+        match keyword.as_str() {
+            "type" => {
+                let kinds = if of.is_array() { list(of) } else { vec![of.clone()] };
+                ensure(kinds.iter().any(|kind| is(kind.as_str().expect("a type"))), &format!("is no {of}"))?;
+            }
+            "const" => ensure(value == of, &format!("is not {of}"))?,
+            "enum" => ensure(list(of).contains(value), &format!("is not in {of}"))?,
+            "minimum" => ensure(value.as_f64().is_none_or(|v| Some(v) >= of.as_f64()), "is too small")?,
+            "maximum" => ensure(value.as_f64().is_none_or(|v| Some(v) <= of.as_f64()), "is too large")?,
+            "minItems" => {
+                ensure(value.as_array().is_none_or(|v| Some(v.len() as u64) >= of.as_u64()), "short")?
+            }
+            "maxItems" => {
+                ensure(value.as_array().is_none_or(|v| Some(v.len() as u64) <= of.as_u64()), "long")?
+            }
+            "pattern" => {
+                assert_eq!(of, "^\\$[A-Za-z0-9_]+$", "the only pattern that this test knows");
+                let name = value.as_str().map(|text| text.strip_prefix('$').unwrap_or_default());
+                let is_name = |name: &str| {
+                    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+                };
+                ensure(name.is_none_or(is_name), "is no variable")?;
+            }
+            "$ref" => {
+                let name = of.as_str().and_then(|path| path.strip_prefix("#/$defs/")).expect("a definition");
+                violation(root, &root["$defs"][name], value)?;
+            }
+            "anyOf" | "oneOf" => {
+                let tried: Vec<_> = list(of).iter().map(|form| violation(root, form, value)).collect();
+                let fits = tried.iter().filter(|tried| tried.is_ok()).count();
+                let whys: Vec<String> = tried.into_iter().filter_map(Result::err).collect();
+                ensure(fits == 1 || fits > 1 && keyword == "anyOf", &format!("fits {fits}: {whys:?}"))?;
+            }
+            "items" => {
+                for item in value.as_array().into_iter().flatten() {
+                    violation(root, of, item)?;
+                }
+            }
+            "required" => {
+                for key in list(of) {
+                    let key = key.as_str().expect("a key").to_owned();
+                    ensure(value.as_object().is_none_or(|v| v.contains_key(&key)), &format!("lacks {key}"))?;
+                }
+            }
+            "properties" => {
+                for (key, inside) in of.as_object().expect("keys") {
+                    if let Some(value) = value.get(key) {
+                        violation(root, inside, value).map_err(|why| format!("{key}: {why}"))?;
+                    }
+                }
+            }
+            "additionalProperties" => {
+                let known = keywords.get("properties").and_then(Value::as_object);
+                let is_other = |key: &&String| known.is_none_or(|known| !known.contains_key(*key));
+                for key in value.as_object().into_iter().flat_map(|table| table.keys()).filter(is_other) {
+                    violation(root, of, &value[key]).map_err(|why| format!("{key}: {why}"))?;
+                }
+            }
+            "$schema" | "$defs" | "title" | "description" | "default" | "format" => {}
+            other => panic!("the keyword {other} is new: let this test know it"),
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_schema_for_editors_accepts_every_scenario_and_refuses_what_is_wrong() {
+    let schema = scenario::schema().to_value();
+    let check = |text: &str| {
+        let table: toml::Table = text.parse().expect("TOML");
+        violation(&schema, &schema, &serde_json::to_value(table).expect("JSON"))
+    };
+    let files = files(&root());
+    assert!(files.len() > 80);
+    for path in files {
+        let text = fs::read_to_string(&path).expect("a text");
+        check(&text).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+    }
+    let text = fs::read_to_string(root().join("quickstart.toml")).expect("a text");
+    for (more, is_right) in [
+        ("", true),
+        ("seeds = 3\n", true),
+        ("seeds = \"$n\"\n", true),
+        ("seeds = \"two\"\n", false),
+        ("seeds = \"$n of them\"\n", false),
+        ("seeds = -1\n", false),
+        ("sedes = 1\n", false),
+        ("analytic = \"fair-ramp\"\n", true),
+        ("analytic = \"$which\"\n", true),
+        ("analytic = \"unfair-ramp\"\n", false),
+        ("quick = { stop = 3 }\n", false),
+    ] {
+        let own = |line: &&str| !more.starts_with("seeds") || !line.starts_with("seeds");
+        let own = |line: &&str| own(line) && (!more.starts_with("quick") || !line.starts_with("[quick"));
+        let rest: Vec<&str> = text.lines().filter(own).collect();
+        assert_eq!(check(&format!("{more}{}", rest.join("\n"))).is_ok(), is_right, "{more}");
+    }
+}
+
+/// A scenario with some head, network and traffic.
+fn small(head: &str, topology: &str, traffic: &str) -> String {
+    format!(
+        "title = \"t\"\nsource = \"s\"\nstop = \"10 ms\"\n{head}\n[topology]\n{topology}\n\
+         link = {{ rate = \"100 Gbps\", delay = \"1 us\" }}\n[[traffic]]\nname = \"them\"\n{traffic}\n"
+    )
+}
+
+const STAR: &str = "kind = \"star\"\nhosts = 4";
+const TREE: &str = "kind = \"fat-tree\"\nports = 4";
+const FLOWS: &str = "kind = \"long-flows\"\nfrom = \"host0\"\nto = \"host1\"";
+
+/// Why a scenario is refused, before anything of it is made that would not fit into memory.
+fn refusal(text: &str) -> String {
+    let simulator = Simulator::with_threads(NonZeroU32::MIN);
+    let checked = Study::read("test.toml", text, false).and_then(|study| study.check(&simulator));
+    checked.expect_err(text).to_string()
+}
+
+#[test]
+fn a_plan_that_does_not_fit_into_memory_is_refused_before_it_is_made() {
+    let poisson =
+        "kind = \"poisson-flows\"\nsizes = \"websearch-powertcp\"\nrate = \"9000 Tbps\"\nload = \"1\"";
+    let random =
+        "kind = \"uniform-random\"\nfrom = \"host0\"\nto = \"host1\"\nsize = \"1 B\"\nrate = \"100 Gbps\"";
+    let closed =
+        "kind = \"closed-loop\"\nfrom = \"host0\"\nto = \"host1\"\nsize = \"1 kB\"\nmessages = 100_000_000";
+    let rotating =
+        "kind = \"rotating-incast\"\nfrom = \"host0\"\nto = \"host1\"\nsize = \"1 kB\"\nevery = \"1 ps\"";
+    let requests = "kind = \"requests\"\nfan = 1\nsize = \"1 kB\"\nevery = \"2 ps\"";
+    let values: Vec<String> = (0..1_000).map(|value| value.to_string()).collect();
+    let list = values.join(", ");
+    let sweeps = format!("{FLOWS}\n[sweep]\nx = [{list}]\ny = [{list}]");
+    for (text, key, says) in [
+        (small("", STAR, closed), "messages", "about 100,000,000 messages; 10,000,000 are the most"),
+        (small("", STAR, random), "rate", "about 125,000,000 messages; 10,000,000 are the most"),
+        (small("", STAR, rotating), "every", "about 10,000,000,000 messages; 10,000,000 are the most"),
+        (small("", TREE, requests), "every", "about 80,000,000,000 messages; 10,000,000 are the most"),
+        (small("", TREE, poisson), "load", "messages; 10,000,000 are the most"),
+        (small("seeds = 1_000_000_000", STAR, FLOWS), "seeds", "asks for 1,000,000,000 runs of 1 cells"),
+        (small("", STAR, &sweeps), "y", "make 1,000,000 cells; a study has at most 100,000"),
+    ] {
+        let said = refusal(&text);
+        let line = 1 + text.lines().position(|line| line.starts_with(&format!("{key} = "))).expect(key);
+        assert!(said.starts_with(&format!("test.toml:{line}: ")), "{said}");
+        assert!(said.contains(says) && said.contains(key), "{said}");
+    }
+    let study =
+        Study::read("test.toml", &small("", STAR, FLOWS), false).unwrap_or_else(|error| panic!("{error}"));
+    assert!(study.check_runs(Some(1_000_000)).is_ok());
+    let said = study.check_runs(Some(1_000_001)).expect_err("too many").to_string();
+    assert!(said.contains("--seeds asks for 1,000,001 runs"), "{said}");
+}
+
+#[test]
+fn values_that_mean_nothing_are_refused() {
+    let poisson =
+        |load: &str| format!("kind = \"poisson-flows\"\nsizes = \"websearch-powertcp\"\nload = \"{load}\"");
+    for (text, line, says) in [
+        (small("seeds = 0", STAR, FLOWS), 4, "seeds is 0, so nothing would run; write 1 or more"),
+        (small("", "kind = \"fat-tree\"\nports = 5", FLOWS), 7, "topology.ports is 5; a fat tree needs"),
+        (small("", "kind = \"fat-tree\"\nports = 0", FLOWS), 7, "an even number of ports, such as 2"),
+        (small("", TREE, &poisson("1.01")), 13, "load is 1.01"),
+    ] {
+        let said = refusal(&text);
+        assert!(said.starts_with(&format!("test.toml:{line}: ")) && said.contains(says), "{text}{said}");
+    }
+    let simulator = Simulator::with_threads(NonZeroU32::MIN);
+    for right in [small("", TREE, &poisson("1")), small("seeds = 1", TREE, FLOWS)] {
+        let study = Study::read("test.toml", &right, false).unwrap_or_else(|error| panic!("{error}"));
+        study.check(&simulator).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+#[test]
+fn explain_says_how_much_is_offered_to_the_links() {
+    let simulator = Simulator::with_threads(NonZeroU32::MIN);
+    // 3 x 50 MB in 10 ms into a link of 100 Gbps: 1.2 of it, 0.4 from each.
+    let incast = "kind = \"incast\"\nfrom = \"host[0-2]\"\nto = \"host3\"\nsize = \"50 MB\"";
+    for (traffic, says) in [
+        (
+            incast,
+            Some(
+                "at most 0.400 of a host's link sent (host 2), 1.200 received (host 3, more than the link carries)",
+            ),
+        ),
+        (FLOWS, None),
+    ] {
+        let study = Study::read("test.toml", &small("", STAR, traffic), false)
+            .unwrap_or_else(|error| panic!("{error}"));
+        let resolved =
+            study.resolve(&study.cells[0], 1, &simulator).unwrap_or_else(|error| panic!("{error}"));
+        let text = poseidon_lab::explain::plan(&resolved);
+        let line = text.lines().find_map(|line| line.strip_prefix("offered load")).map(str::trim);
+        assert_eq!(line, says);
     }
 }

@@ -350,7 +350,8 @@ fn a_full_disk_breaks_the_run_off_and_leaves_the_other_files_whole() {
         let folder = folder("full", format);
         fs::create_dir_all(&folder).unwrap();
         let full = folder.join(format!("queues.{}", format.name()));
-        std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+        let part = folder.join(format!(".queues.{}.{}.part", format.name(), std::process::id()));
+        std::os::unix::fs::symlink("/dev/full", &part).unwrap();
         let mut tables = Tables::new(&folder, format, &plan, &groups);
         rows.drops.iter().for_each(|row| tables.drop(*row));
         assert_eq!(tables.progress(progress), ControlFlow::Continue(()));
@@ -360,6 +361,7 @@ fn a_full_disk_breaks_the_run_off_and_leaves_the_other_files_whole() {
         assert!(matches!(&error, Error::Write { path, .. } if *path == full), "{error}");
         assert!(error.to_string().contains("No space left"), "{error}");
         assert_eq!(read(&folder, "drops", format).rows.len(), 100_000);
+        assert!(!full.exists() && !part.exists(), "no half of a file is left");
     }
 }
 
@@ -371,7 +373,7 @@ fn a_disk_that_is_full_at_the_end_is_told_by_finish() {
     for format in FORMATS {
         let folder = folder("full-at-the-end", format);
         fs::create_dir_all(&folder).unwrap();
-        let name = format!("received.{}", format.name());
+        let name = format!(".received.{}.{}.part", format.name(), std::process::id());
         std::os::unix::fs::symlink("/dev/full", folder.join(name)).unwrap();
         let mut tables = Tables::new(&folder, format, &plan, &groups);
         tables.received(ReceivedRow { message: 0, at: Picos::ZERO });

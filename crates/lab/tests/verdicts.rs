@@ -20,7 +20,6 @@ fn ran(cell: &str, seed: u64, phases: &[(&str, f64)]) -> Ran {
     };
     let phase = |(name, value): &(&str, f64)| PhaseSummary {
         name: (*name).into(),
-        begins_us: 0.0,
         ends_us: 1.0,
         values: BTreeMap::from([("a.x".to_owned(), *value), ("a.y".to_owned(), 2.0)]),
         ..PhaseSummary::default()

@@ -27,12 +27,6 @@ pub fn work_out(which: Analytic) -> Summary {
 }
 
 fn summary(values: BTreeMap<String, f64>, series: BTreeMap<String, Vec<(f64, f64)>>) -> Summary {
-    let phases = vec![PhaseSummary {
-        name: "all".into(),
-        begins_us: 0.0,
-        ends_us: 0.0,
-        values,
-        ..PhaseSummary::default()
-    }];
+    let phases = vec![PhaseSummary { name: "all".into(), values, ..PhaseSummary::default() }];
     Summary { phases, series, ..Summary::default() }
 }

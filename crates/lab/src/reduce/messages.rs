@@ -214,7 +214,7 @@ pub(crate) fn percent(share: f64) -> String {
 impl Reducer<'_> {
     /// The messages that were chosen and begin in a phase.
     fn chosen_messages(&self, of: &Chosen<'_>, window: &Window) -> Vec<MessageTime> {
-        let (from, to) = (us(window.begins.max(self.resolved.messages_from)), us(window.ends));
+        let (from, to) = (us(self.resolved.messages_from(window)), us(window.ends));
         let is_meant = |message: &&MessageTime| {
             message.start_us >= from && message.start_us < to && of.has(message.size)
         };

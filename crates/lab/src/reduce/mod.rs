@@ -178,6 +178,8 @@ impl<'a> Reducer<'a> {
             let us = |at: Picos| at.get() as f64 / 1e6;
             of_phase.values.extend(values);
             (of_phase.begins_us, of_phase.ends_us) = (us(window.begins), us(window.ends));
+            of_phase.measured_from_us = us(self.resolved.measured_from(window));
+            of_phase.messages_from_us = us(self.resolved.messages_from(window));
             summary.phases.push(of_phase);
         }
         self.distributions(&mut summary);

@@ -39,6 +39,19 @@ pub struct Resolved {
     pub measured_until: Picos,
 }
 
+impl Resolved {
+    /// From when on the rates and queues of a phase are measured: from the last sample at or before the end of `observe.settle`.
+    pub fn measured_from(&self, window: &Window) -> Picos {
+        let every = self.plan.sample_every.get();
+        Picos::new(window.settled.get() / every * every)
+    }
+
+    /// From when on a message must start to count in a phase.
+    pub fn messages_from(&self, window: &Window) -> Picos {
+        window.begins.max(self.messages_from)
+    }
+}
+
 /// Traffic of one name.
 #[derive(Clone, Debug)]
 pub struct GroupOf {
@@ -67,7 +80,7 @@ pub struct Window {
     pub begins: Picos,
     /// See `begins`.
     pub ends: Picos,
-    /// From when on it is measured.
+    /// The end of the part that `observe.settle` leaves out; [`Resolved::measured_from`] says from when on it is measured.
     pub settled: Picos,
     /// Per connection: its max-min fair share in payload, bits per second; zero where it does not run all along.
     pub fair: Vec<f64>,
@@ -131,7 +144,7 @@ pub fn resolve(scenario: &Scenario, seed: u64, backend: &dyn Backend) -> Result<
         }
         let class = Class { law: laws.index(&law)?, priority: spec.priority, ..Class::new(seed, &spec.name) };
         let before = count(traffic.connections.len());
-        let made = of_kind(spec, &class, scenario, &topology, &racks, stop)
+        let made = of_kind(spec, &class, scenario, (&topology, &racks), stop, traffic.messages.len())
             .map_err(|why| format!("traffic {:?}: {why}", spec.name))?;
         traffic.add(made);
         let is_long = spec.is_long();

@@ -64,6 +64,12 @@ pub(super) fn topology(spec: &TopologySpec) -> Result<Topology, String> {
                 core_link: link(core_link.unwrap_or(rack_link)),
             })
         }
+        TopologySpec::FatTree { ports, .. } if *ports == 0 || !ports.is_multiple_of(2) => {
+            return Err(format!(
+                "topology.ports is {ports}; a fat tree needs switches with an even number of ports, such as {}",
+                ports.saturating_add(1).next_multiple_of(2)
+            ));
+        }
         TopologySpec::FatTree { ports, link: of } => Topology::fat_tree(*ports, link(*of)),
         TopologySpec::Links { links } => {
             Topology::Edges(Edges::parse(links).map_err(|error| format!("topology: {error}"))?)

@@ -8,18 +8,26 @@ use poseidon_plan::patterns::{
     WORKLOADS,
 };
 use poseidon_plan::traffic::Amount;
-use poseidon_types::Picos;
+use poseidon_types::{Fraction, Picos};
 
-/// What a traffic of some kind sends.
+/// The most messages of a plan. It has no more connections than messages; with what is measured of them, each takes about 100 bytes, so
+/// that the largest plan takes about 1 GB before it runs.
+const MAX_MESSAGES: u32 = 10_000_000;
+
+/// What a traffic of some kind sends; `before` are the messages that the plan has already.
 pub(super) fn of_kind(
     spec: &TrafficSpec,
     class: &Class,
     scenario: &Scenario,
-    topology: &Topology,
-    racks: &Racks,
+    (topology, racks): (&Topology, &Racks),
     stop: Picos,
+    before: usize,
 ) -> Result<Traffic, String> {
     refuse_unread(spec)?;
+    let make = |pattern: &dyn Pattern| {
+        check_size(spec.kind, before as f64 + pattern.expected_messages())?;
+        pattern.traffic(class).map_err(|error| error.to_string())
+    };
     let needs = |key: &str| format!("{key} is missing");
     let hosts = |key: &str, of: &Option<OneOrMore>| {
         let of = of.as_ref().ok_or_else(|| needs(key))?;
@@ -51,11 +59,11 @@ pub(super) fn of_kind(
     let every = || spec.every.map(|every| every.0).ok_or_else(|| needs("every"));
     let until = spec.until.map_or(stop, |until| until.0.min(stop));
     let start = spec.start.0;
-    let made = match spec.kind {
+    match spec.kind {
         TrafficKind::LongFlows => {
             let until = spec.until.map_or(Picos::MAX, |until| until.0);
             let spread = spec.spread.map_or(Picos::ZERO, |spread| spread.0);
-            LongFlows { ends: ends()?, start, spread, stop: until }.traffic(class)
+            make(&LongFlows { ends: ends()?, start, spread, stop: until })
         }
         TrafficKind::Phased => {
             let ends = ends()?;
@@ -68,7 +76,7 @@ pub(super) fn of_kind(
                 phases.push(Phase { at: phase.at.0, flows: ends[..flows].to_vec() });
             }
             let spread = spec.spread.map_or(Picos::ZERO, |spread| spread.0);
-            Phases { phases, end: stop }.traffic(class).map(|made| spread_out(made, class, spread))
+            make(&Phases { phases, end: stop }).map(|made| spread_out(made, class, spread))
         }
         TrafficKind::Incast => {
             let to = hosts("to", &spec.to)?;
@@ -80,12 +88,11 @@ pub(super) fn of_kind(
             };
             let spread = spec.spread.map_or(Picos::ZERO, |spread| spread.0);
             let incast = Incast { senders: from()?, target: *target, amount, start, stagger };
-            incast.traffic(class).map(|made| spread_out(made, class, spread))
+            make(&incast).map(|made| spread_out(made, class, spread))
         }
         TrafficKind::RotatingIncast => {
             let targets = hosts("to", &spec.to)?;
-            RotatingIncast { senders: from()?, targets, size: size()?, period: every()?, start, until }
-                .traffic(class)
+            make(&RotatingIncast { senders: from()?, targets, size: size()?, period: every()?, start, until })
         }
         TrafficKind::UniformRandom => {
             let rate = spec.rate.ok_or_else(|| needs("rate"))?.0;
@@ -94,7 +101,7 @@ pub(super) fn of_kind(
                 (false, Some(partners)) => Carried::ByFewPairs(partners),
                 (false, None) => Carried::ByPair,
             };
-            UniformRandom {
+            make(&UniformRandom {
                 from: from()?,
                 to: hosts("to", &spec.to)?,
                 size: size()?,
@@ -102,8 +109,7 @@ pub(super) fn of_kind(
                 over,
                 start,
                 until,
-            }
-            .traffic(class)
+            })
         }
         TrafficKind::PoissonFlows => {
             let name = spec.sizes.as_ref().ok_or_else(|| needs("sizes"))?;
@@ -112,34 +118,63 @@ pub(super) fn of_kind(
                 format!("there are no sizes {name:?}; {}", scenario::advice(name, &known))
             })?;
             let load = spec.load.ok_or_else(|| needs("load"))?.0;
+            if load > Fraction::ONE {
+                return Err(format!(
+                    "load is {load}: hosts would offer more than their capacity, and what waits would grow until the end; \
+                     write at most 1, or use an incast to overload a queue"
+                ));
+            }
             let capacity = spec.rate.map_or_else(|| topology.host_link(0).rate, |rate| rate.0);
             let destinations = match spec.destinations {
                 None | Some(DestinationSpec::OtherRacks) => Destinations::OtherRacks,
                 Some(DestinationSpec::OtherHosts) => Destinations::OtherHosts,
                 Some(DestinationSpec::SameAndLaterRacks) => Destinations::SameAndLaterRacks,
             };
-            PoissonFlows { racks: racks.clone(), destinations, sizes, load, capacity, start, until }
-                .traffic(class)
+            let racks = racks.clone();
+            make(&PoissonFlows { racks, destinations, sizes, load, capacity, start, until })
         }
         TrafficKind::Requests => {
             let clients = if spec.from.is_some() { from()? } else { (0..racks.all_hosts()).collect() };
             let fan = spec.fan.ok_or_else(|| needs("fan"))?;
-            Requests { clients, racks: racks.clone(), fan, size: size()?, every: every()?, start, until }
-                .traffic(class)
+            let racks = racks.clone();
+            make(&Requests { clients, racks, fan, size: size()?, every: every()?, start, until })
         }
         TrafficKind::ClosedLoop => {
             let think = spec.think.map_or(Picos::ZERO, |think| think.0);
             let spread = spec.spread.map_or(Picos::ZERO, |spread| spread.0);
             let count = spec.messages.ok_or_else(|| needs("messages"))?;
             let over = if spec.fresh { Over::NewConnections } else { Over::OneConnection };
-            ClosedLoop { ends: ends()?, size: size()?, count, think, over, start, spread }.traffic(class)
+            make(&ClosedLoop { ends: ends()?, size: size()?, count, think, over, start, spread })
         }
         TrafficKind::Permutation => {
             let amount = spec.size.map_or(Amount::ENDLESS, |size| Amount::Exactly(size.0));
-            Permutation { hosts: from()?, amount, start }.traffic(class)
+            make(&Permutation { hosts: from()?, amount, start })
+        }
+    }
+}
+
+/// Refuses a plan with more than [`MAX_MESSAGES`]. The sentence begins with the key that makes most of them.
+fn check_size(kind: TrafficKind, messages: f64) -> Result<(), String> {
+    if messages <= f64::from(MAX_MESSAGES) {
+        return Ok(());
+    }
+    let (key, fix) = match kind {
+        TrafficKind::ClosedLoop => ("messages", "lower messages or count"),
+        TrafficKind::PoissonFlows => ("load", "lower load, or end earlier with until or stop"),
+        TrafficKind::UniformRandom => ("rate", "lower rate, raise size, or end earlier with until or stop"),
+        TrafficKind::RotatingIncast | TrafficKind::Requests => {
+            ("every", "raise every, or end earlier with until or stop")
+        }
+        TrafficKind::LongFlows | TrafficKind::Phased | TrafficKind::Incast | TrafficKind::Permutation => {
+            ("from", "lower count")
         }
     };
-    made.map_err(|error| error.to_string())
+    #[expect(clippy::cast_possible_truncation, reason = "an estimate, which saturates")]
+    let about = scenario::grouped(messages as u64);
+    let most = scenario::grouped(MAX_MESSAGES.into());
+    Err(format!(
+        "{key} makes a plan of about {about} messages; {most} are the most, which take about 1 GB: {fix}"
+    ))
 }
 
 /// Refuses what a kind does not read: it would be a wish that nobody hears.

@@ -3,7 +3,7 @@
 //! A value of a sweep is put into the text of the scenario where `$sweep` stands, so that what a cell says is a scenario of its own and
 //! an error has its line. A value that is a table has a `name`, any variables, and a `set` of keys that it changes.
 
-use super::error::{advice, key_line};
+use super::error::{advice, grouped, key_line};
 use super::text::plain;
 use super::{Scenario, ScenarioError, Text};
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,7 @@ pub fn cells(file: &str, text: &str, quick: bool) -> Result<Vec<Cell>, ScenarioE
             format!("quick.sweep: there is no sweep {name:?}; {}", advice(name, &known)),
         ));
     }
+    check_count(&sweep, &kept, quick).map_err(|(name, what)| refuse(name, what))?;
     let mut combinations: Vec<Vec<(String, Choice)>> = vec![Vec::new()];
     for (name, values) in &sweep {
         let choices = choices(name, values).map_err(|what| refuse(name, what))?;
@@ -82,6 +83,36 @@ pub fn cells(file: &str, text: &str, quick: bool) -> Result<Vec<Cell>, ScenarioE
             .collect();
     }
     combinations.iter().map(|combination| cell(file, text, combination, quick)).collect()
+}
+
+/// The most cells of a study. Each is a scenario of its own, of some 10 kB: together they take about 1 GB.
+const MAX_CELLS: usize = 100_000;
+
+/// Refuses sweeps that make more cells than [`MAX_CELLS`], before any is made. The error has the name of the longest sweep.
+fn check_count<'a>(
+    sweep: &'a Table,
+    kept: &BTreeMap<String, Vec<String>>,
+    quick: bool,
+) -> Result<(), (&'a str, String)> {
+    let length = |(name, values): (&'a String, &Value)| {
+        let all = values.as_array().map_or(1, Vec::len);
+        let length = if quick { kept.get(name).map_or(all, Vec::len) } else { all };
+        (length, name.as_str())
+    };
+    let lengths: Vec<(usize, &str)> = sweep.iter().map(length).collect();
+    let cells = lengths.iter().fold(1, |cells: usize, (length, _)| cells.saturating_mul(*length));
+    match lengths.iter().max() {
+        Some(&(length, name)) if cells > MAX_CELLS => Err((
+            name,
+            format!(
+                "sweep {name:?} with {length} values and the other sweeps make {} cells; a study has at most {}: \
+                 shorten a sweep, or make several studies",
+                grouped(cells as u64),
+                grouped(MAX_CELLS as u64)
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The names that stay of each sweep in a quick run.
@@ -168,6 +199,12 @@ fn cell(
     };
     if let Some(Value::String(law)) = set.get("law") {
         scenario.law.clone_from(law);
+    }
+    if scenario.seeds == 0 || scenario.quick.seeds == Some(0) {
+        let key = if scenario.seeds == 0 { "seeds" } else { "quick.seeds" };
+        let from = if scenario.seeds == 0 { 1 } else { key_line(text, "quick", 1).unwrap_or(1) };
+        let what = format!("{key} is 0, so nothing would run; write 1 or more");
+        return Err(ScenarioError { file: file.to_owned(), line: key_line(text, "seeds", from), what });
     }
     if quick {
         scenario.seeds = scenario.quick.seeds.unwrap_or(scenario.seeds);
@@ -309,6 +346,8 @@ mod tests {
             ("[sweep]\nn = []\n", "5: sweep \"n\" has no value left"),
             ("[sweep]\nlaw = [1]\n", "5: 1 is no law"),
             ("[sweep]\nphase = [1]\n", "5: phases are no sweep"),
+            ("seeds = 0\n", "4: seeds is 0, so nothing would run; write 1 or more"),
+            ("seeds = 3\n[quick]\nseeds = 0\n", "6: quick.seeds is 0, so nothing would run; write 1 or more"),
             ("[[sweep.n]]\nk = 1\n", "4: a value of sweep \"n\" has no name"),
             ("[sweep]\nn = [1]\n[quick]\nsweep = { m = [1] }\n", "6: quick.sweep: there is no sweep \"m\""),
             ("[sweep]\nn = [1]\n[quick]\nsweep = { n = [2] }\n", "6: quick.sweep: \"n\" has no value \"2\""),

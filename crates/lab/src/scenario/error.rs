@@ -25,6 +25,14 @@ impl fmt::Display for ScenarioError {
 impl core::error::Error for ScenarioError {}
 
 impl ScenarioError {
+    /// A file that is not text, with the line of the first byte that is not.
+    pub(crate) fn not_text(file: &str, bytes: &[u8], error: &core::str::Utf8Error) -> Self {
+        let at = error.valid_up_to();
+        let line = 1 + bytes[..at].iter().filter(|byte| **byte == b'\n').count();
+        let what = format!("byte {at} is not UTF-8; a scenario is a text file in TOML");
+        Self { file: file.to_owned(), line: Some(line), what }
+    }
+
     /// What the reader of TOML says, with the line in `text`.
     pub(super) fn from_toml(file: &str, text: &str, error: &toml::de::Error) -> Self {
         let message = error.message().lines().next().unwrap_or_default().to_owned();
@@ -84,7 +92,7 @@ fn has_key(line: &str, key: &str) -> bool {
 pub(crate) fn place(text: &str, what: &str) -> Option<usize> {
     let path = what.split([' ', ':', ';', ',']).find_map(|word| {
         let (first, rest) = word.split_once('.')?;
-        let is_part = matches!(first, "switch" | "observe" | "transport" | "quick");
+        let is_part = matches!(first, "topology" | "switch" | "observe" | "transport" | "quick");
         rest.rsplit('.').next().filter(|_| is_part)
     });
     if let Some(line) = path.and_then(|key| key_line(text, key, 1)) {
@@ -151,6 +159,19 @@ pub(crate) fn advice<S: AsRef<str>>(word: &str, known: &[S]) -> String {
     }
 }
 
+/// A number with commas between groups of three digits.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// How many letters must be changed, added or removed to make one word of the other (Levenshtein).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
@@ -170,6 +191,12 @@ fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_numbers_have_commas() {
+        let texts = [0, 999, 1_000, 12_345, 1_000_000].map(grouped);
+        assert_eq!(texts, ["0", "999", "1,000", "12,345", "1,000,000"]);
+    }
 
     #[test]
     fn words_have_a_distance() {

@@ -7,13 +7,15 @@ mod cell;
 mod claim;
 mod error;
 mod network;
+mod schema;
 mod select;
 mod text;
 mod traffic;
 
 pub use cell::{Cell, Label, cells};
 pub use error::ScenarioError;
-pub(crate) use error::{advice, place};
+pub(crate) use error::{advice, grouped, key_line, place};
+pub use schema::schema;
 pub use select::{Place, hosts, queue, racks};
 pub use text::{HostTime, OneOrMore, Part, Rate, Scalar, Scalars, Size, Text, Time, Written};
 
@@ -47,7 +49,7 @@ pub struct Scenario {
     /// as they all have. Nothing that begins in it is counted.
     #[serde(default)]
     pub drain: Time,
-    /// How many seeds each cell is run with.
+    /// How many seeds each cell is run with; at least 1.
     #[serde(default = "one")]
     pub seeds: u32,
     /// The law that connections run, by its name in `laws` or in the table of laws. A sweep named `law` sets it.
@@ -194,7 +196,7 @@ pub enum Analytic {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct QuickSpec {
-    /// So many seeds.
+    /// So many seeds; at least 1.
     pub seeds: Option<u32>,
     /// A shorter run.
     pub stop: Option<Time>,

@@ -86,7 +86,7 @@ pub enum TopologySpec {
     },
     /// The fat tree of switches with `ports` ports: `ports³/4` hosts.
     FatTree {
-        /// Ports of a switch.
+        /// Ports of a switch: an even number.
         ports: u32,
         /// Every link.
         link: LinkSpec,

@@ -50,7 +50,7 @@ pub struct TrafficSpec {
     pub fresh: bool,
     /// A sender of `uniform-random` has only so many receivers, drawn once; `fresh` goes before it.
     pub partners: Option<u32>,
-    /// How much of the capacity is offered.
+    /// How much of the capacity is offered; at most 1.
     pub load: Option<Part>,
     /// The published distribution of sizes.
     pub sizes: Option<String>,

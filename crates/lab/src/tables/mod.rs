@@ -1,8 +1,8 @@
 //! The rows of a run in files, written as they come: one file per kind of row, in Parquet or as text.
 //!
 //! A file is made when its first row comes, so a run without drops has no file of drops. Memory does not grow with the rows.
-//! [`Tables::finish`] closes the files, and must be called after a run that was broken off too: its rows up to there are then as
-//! readable as those of a whole one. [`TABLES`] says what each column holds.
+//! [`Tables::finish`] closes the files and gives them their names, and must be called after a run that was broken off too: its rows up
+//! to there are then as readable as those of a whole one. Without it nothing is left. [`TABLES`] says what each column holds.
 
 mod csv;
 mod info;
@@ -98,10 +98,21 @@ pub struct Tables<'p> {
     error: Option<Error>,
 }
 
-/// A file that rows go to.
+/// A file that rows go to. Fields are dropped in their order: the file is closed before its part is removed.
 struct Written {
     file: Box<dyn RowFile>,
     rows: u64,
+    part: Part,
+}
+
+/// What a file is called until it is whole; one that never gets its own name is removed.
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // A file that has its own name is no longer here.
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 impl<'p> Tables<'p> {
@@ -127,11 +138,14 @@ impl<'p> Tables<'p> {
     pub fn finish(mut self) -> Result<Vec<FileInfo>, Error> {
         let mut made = Vec::new();
         for (info, written) in TABLES.iter().zip(core::mem::take(&mut self.files)) {
-            let Some(mut written) = written else { continue };
-            if let Err(error) = written.file.close() {
-                self.error.get_or_insert(Error::Write { path: self.path(info), error });
+            let Some(Written { mut file, rows, part }) = written else { continue };
+            let path = self.path(info);
+            let closed = file.close();
+            drop(file);
+            if let Err(error) = closed.and_then(|()| Ok(fs::rename(&part.0, &path)?)) {
+                self.error.get_or_insert(Error::Write { path, error });
             }
-            made.push(FileInfo { name: self.file_name(info), rows: written.rows });
+            made.push(FileInfo { name: self.file_name(info), rows });
         }
         self.error.map_or(Ok(made), Err)
     }
@@ -142,6 +156,11 @@ impl<'p> Tables<'p> {
 
     fn path(&self, info: &TableInfo) -> PathBuf {
         self.folder.join(self.file_name(info))
+    }
+
+    /// Where a file is until it is closed. Another process that runs the same plan writes to another file.
+    fn part(&self, info: &TableInfo) -> Part {
+        Part(self.folder.join(format!(".{}.{}.part", self.file_name(info), std::process::id())))
     }
 
     /// Writes a row, or keeps the error.
@@ -158,16 +177,17 @@ impl<'p> Tables<'p> {
         let info = &TABLES[place];
         debug_assert_eq!(values.len(), info.columns.len(), "a value per column of {}", info.name);
         if self.files[place].is_none() {
-            self.files[place] = Some(Written { file: self.make(info)?, rows: 0 });
+            let part = self.part(info);
+            self.files[place] = Some(Written { file: self.make(info, &part)?, rows: 0, part });
         }
         let Some(written) = &mut self.files[place] else { return Ok(()) };
         written.rows += 1;
         written.file.row(values).map_err(|error| Error::Write { path: self.path(info), error })
     }
 
-    fn make(&self, info: &TableInfo) -> Result<Box<dyn RowFile>, Error> {
+    fn make(&self, info: &TableInfo, part: &Part) -> Result<Box<dyn RowFile>, Error> {
         let path = self.path(info);
-        let made = fs::create_dir_all(&self.folder).and_then(|()| File::create(&path));
+        let made = fs::create_dir_all(&self.folder).and_then(|()| File::create(&part.0));
         let file = made.map_err(|error| Error::Create { path: path.clone(), error })?;
         let begun: Result<Box<dyn RowFile>, Cause> = match self.format {
             Format::Parquet => parquet::Parquet::new(file, info).map(|file| Box::new(file) as _),

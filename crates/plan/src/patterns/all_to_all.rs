@@ -17,6 +17,11 @@ pub struct AllToAll {
 }
 
 impl Pattern for AllToAll {
+    fn expected_messages(&self) -> f64 {
+        let hosts = self.hosts.len() as f64;
+        hosts * (hosts - 1.0).max(0.0)
+    }
+
     fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
         check_hosts(&self.hosts, 2)?;
         check_above_zero(self.size.is_zero(), "size")?;

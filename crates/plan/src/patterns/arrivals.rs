@@ -35,6 +35,11 @@ impl Poisson {
         Self::every(mean_bytes * 8e12 / (load * rate.get() as f64), start, until)
     }
 
+    /// How many events there are in the mean.
+    pub(super) fn expected(self) -> f64 {
+        self.until.get().saturating_sub(self.start.get()) as f64 / self.gap_ps
+    }
+
     /// The events: their counter and their time.
     pub(super) fn events(self, chance: Chance) -> impl Iterator<Item = (u64, Picos)> {
         let mut at = self.start;

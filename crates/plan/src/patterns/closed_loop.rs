@@ -37,6 +37,10 @@ pub enum Over {
 }
 
 impl Pattern for ClosedLoop {
+    fn expected_messages(&self) -> f64 {
+        self.ends.len() as f64 * f64::from(self.count)
+    }
+
     fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
         check_above_zero(self.size.is_zero(), "size")?;
         let mut traffic = Traffic::default();

@@ -49,6 +49,10 @@ impl FlowList {
 }
 
 impl Pattern for FlowList {
+    fn expected_messages(&self) -> f64 {
+        self.flows.len() as f64
+    }
+
     fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
         let mut traffic = Traffic::default();
         let mut twins = Twins::default();

@@ -41,6 +41,10 @@ impl Stagger {
 }
 
 impl Pattern for Incast {
+    fn expected_messages(&self) -> f64 {
+        self.senders.len() as f64
+    }
+
     fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
         check_above_zero(self.amount.bytes().is_some_and(|size| size.is_zero()), "size")?;
         check_above_zero(self.stagger.together == 0, "how many begin together")?;

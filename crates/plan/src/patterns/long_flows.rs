@@ -21,6 +21,10 @@ pub struct LongFlows {
 }
 
 impl Pattern for LongFlows {
+    fn expected_messages(&self) -> f64 {
+        self.ends.len() as f64
+    }
+
     fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
         check_span(self.start + self.spread, self.stop)?;
         let mut traffic = Traffic::default();

@@ -90,6 +90,10 @@ use crate::traffic::Connection;
 
 /// Something that is sent.
 pub trait Pattern {
+    /// How many messages [`Pattern::traffic`] would make, without making them; where their number is drawn, its mean. A pattern never
+    /// makes more connections than messages.
+    fn expected_messages(&self) -> f64;
+
     /// Its connections and messages, as one [`Group`] with the name of the class.
     fn traffic(&self, class: &Class) -> Result<Traffic, PatternError>;
 }
@@ -129,4 +133,111 @@ impl Class {
 /// An index as plans have it.
 fn number(index: usize) -> u32 {
     u32::try_from(index).expect("a plan numbers fewer than 2^32 of anything")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{Link, Topology};
+    use crate::traffic::Amount;
+    use poseidon_types::{BitRate, Bytes, Fraction, Picos};
+
+    #[test]
+    fn patterns_know_how_many_messages_they_make() {
+        let ms = |ms: u64| Picos::new(ms * 1_000_000_000);
+        let link = Link { rate: BitRate::from_gbps(100), delay: Picos::new(1_000_000) };
+        let racks = Racks::of(&Topology::fat_tree(4, link));
+        let (hosts, size): (Vec<u32>, _) = ((0..8).collect(), Bytes::new(10_000));
+        let (ends, start, until) = (vec![(0, 9), (1, 9), (2, 9)], ms(1), ms(11));
+        let amount = Amount::Exactly(size);
+        let sizes = SizeDistribution::named("websearch-powertcp").expect("a workload");
+        let phases = vec![Phase { at: ms(0), flows: ends.clone() }, Phase { at: ms(5), flows: Vec::new() }];
+        let exact: [(&str, &dyn Pattern); 9] = [
+            ("long", &LongFlows { ends: ends.clone(), start, spread: Picos::ZERO, stop: until }),
+            ("phases", &Phases { phases, end: until }),
+            ("incast", &Incast { senders: hosts.clone(), target: 9, amount, start, stagger: Stagger::NONE }),
+            ("permutation", &Permutation { hosts: hosts.clone(), amount, start }),
+            ("all to all", &AllToAll { hosts: hosts.clone(), size, start }),
+            ("ring", &RingAllReduce { hosts: hosts.clone(), size, start, pause: Picos::ZERO }),
+            ("tree", &TreeAllReduce { hosts: hosts.clone(), size, start, pause: Picos::ZERO }),
+            (
+                "closed loop",
+                &ClosedLoop {
+                    ends,
+                    size,
+                    count: 5,
+                    think: Picos::ZERO,
+                    over: Over::NewConnections,
+                    start,
+                    spread: Picos::ZERO,
+                },
+            ),
+            (
+                "rotating",
+                &RotatingIncast {
+                    senders: hosts.clone(),
+                    targets: vec![9, 10],
+                    size,
+                    period: ms(3),
+                    start,
+                    until,
+                },
+            ),
+        ];
+        let made = |name: &str, pattern: &dyn Pattern| {
+            let made = pattern.traffic(&Class::new(7, name)).expect("a pattern");
+            assert!(made.connections.len() <= made.messages.len(), "{name}");
+            made.messages.len() as f64
+        };
+        for (name, pattern) in exact {
+            assert!((pattern.expected_messages() - made(name, pattern)).abs() < 0.5, "{name}");
+        }
+        let drawn: [(&str, &dyn Pattern); 3] = [
+            (
+                "uniform",
+                &UniformRandom {
+                    from: hosts.clone(),
+                    to: vec![9, 10],
+                    size,
+                    rate: BitRate::from_gbps(10),
+                    over: Carried::ByPair,
+                    start,
+                    until,
+                },
+            ),
+            (
+                "poisson",
+                &PoissonFlows {
+                    racks: racks.clone(),
+                    destinations: Destinations::OtherRacks,
+                    sizes,
+                    load: Fraction::ratio(1, 2),
+                    capacity: BitRate::from_gbps(1_000),
+                    start,
+                    until,
+                },
+            ),
+            (
+                "requests",
+                &Requests {
+                    clients: hosts,
+                    racks,
+                    fan: 2,
+                    size,
+                    every: Picos::new(50_000_000),
+                    start,
+                    until,
+                },
+            ),
+        ];
+        for (name, pattern) in drawn {
+            let (expected, made) = (pattern.expected_messages(), made(name, pattern));
+            // Each answer of a request counts, so its deviation is larger than that of a Poisson process by sqrt(2).
+            let deviation = (2.0 * expected).sqrt();
+            assert!(
+                expected > 1_000.0 && (expected - made).abs() < 5.0 * deviation,
+                "{name}: {expected}, {made}"
+            );
+        }
+    }
 }

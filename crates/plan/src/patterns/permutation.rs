@@ -18,6 +18,10 @@ pub struct Permutation {
 }
 
 impl Pattern for Permutation {
+    fn expected_messages(&self) -> f64 {
+        self.hosts.len() as f64
+    }
+
     fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
         check_hosts(&self.hosts, 2)?;
         check_above_zero(self.amount.bytes().is_some_and(|size| size.is_zero()), "size")?;

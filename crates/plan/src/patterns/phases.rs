@@ -52,6 +52,10 @@ impl Phases {
 }
 
 impl Pattern for Phases {
+    fn expected_messages(&self) -> f64 {
+        self.phases.iter().map(|phase| phase.flows.len() as f64).sum()
+    }
+
     fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
         let mut traffic = Traffic::default();
         // The message of each flow that runs, by its ends and how many of the phase have them before it.

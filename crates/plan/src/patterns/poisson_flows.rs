@@ -39,10 +39,13 @@ pub enum Destinations {
 }
 
 impl Pattern for PoissonFlows {
+    fn expected_messages(&self) -> f64 {
+        f64::from(self.racks.all_hosts()) * self.arrivals().map_or(0.0, Poisson::expected)
+    }
+
     fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
         self.check()?;
-        let load = self.load.q32() as f64 / Fraction::ONE.q32() as f64;
-        let arrivals = Poisson::offering(load, self.capacity, self.sizes.mean(), self.start, self.until)?;
+        let arrivals = self.arrivals()?;
         let mut traffic = Traffic::default();
         for from in 0..self.racks.all_hosts() {
             let host = class.chance.of(u64::from(from));
@@ -58,6 +61,12 @@ impl Pattern for PoissonFlows {
 }
 
 impl PoissonFlows {
+    /// The flows of one host.
+    fn arrivals(&self) -> Result<Poisson, PatternError> {
+        let load = self.load.q32() as f64 / Fraction::ONE.q32() as f64;
+        Poisson::offering(load, self.capacity, self.sizes.mean(), self.start, self.until)
+    }
+
     fn check(&self) -> Result<(), PatternError> {
         let racks = &self.racks;
         let given = match self.destinations {

@@ -29,6 +29,11 @@ pub struct Requests {
 }
 
 impl Pattern for Requests {
+    fn expected_messages(&self) -> f64 {
+        let arrivals = Poisson::every(self.every.get() as f64, self.start, self.until);
+        self.clients.len() as f64 * f64::from(self.fan) * arrivals.map_or(0.0, Poisson::expected)
+    }
+
     fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
         self.check()?;
         let arrivals = Poisson::every(self.every.get() as f64, self.start, self.until)?;

@@ -24,6 +24,11 @@ pub struct RingAllReduce {
 }
 
 impl Pattern for RingAllReduce {
+    fn expected_messages(&self) -> f64 {
+        let hosts = self.hosts.len() as f64;
+        2.0 * hosts * (hosts - 1.0).max(0.0)
+    }
+
     fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
         let n = self.hosts.len();
         check_hosts(&self.hosts, 2)?;

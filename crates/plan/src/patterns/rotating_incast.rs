@@ -25,6 +25,12 @@ pub struct RotatingIncast {
 }
 
 impl Pattern for RotatingIncast {
+    fn expected_messages(&self) -> f64 {
+        let span = self.until.get().saturating_sub(self.start.get());
+        let incasts = span.div_ceil(self.period.get().max(1));
+        self.senders.len() as f64 * incasts as f64
+    }
+
     fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
         check_hosts(&self.senders, 1)?;
         check_hosts(&self.targets, 1)?;

@@ -20,6 +20,10 @@ pub struct TreeAllReduce {
 }
 
 impl Pattern for TreeAllReduce {
+    fn expected_messages(&self) -> f64 {
+        2.0 * (self.hosts.len() as f64 - 1.0).max(0.0)
+    }
+
     fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
         let n = self.hosts.len();
         check_hosts(&self.hosts, 2)?;

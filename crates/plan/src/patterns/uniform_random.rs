@@ -40,6 +40,11 @@ pub enum Carried {
 }
 
 impl Pattern for UniformRandom {
+    fn expected_messages(&self) -> f64 {
+        let arrivals = Poisson::offering(1.0, self.rate, self.size.get() as f64, self.start, self.until);
+        self.from.len() as f64 * arrivals.map_or(0.0, Poisson::expected)
+    }
+
     fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
         check_hosts(&self.from, 1)?;
         check_hosts(&self.to, 1)?;
