@@ -38,7 +38,7 @@ pub(crate) enum Failure {
         expect(dead_code, reason = "a whole build lacks nothing")
     )]
     NotBuilt(&'static str),
-    /// Ctrl-C or SIGTERM.
+    /// Ctrl-C, SIGTERM or SIGHUP.
     Interrupted,
     /// What was printed did not all get out.
     Output(&'static std::io::Error),

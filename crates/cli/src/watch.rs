@@ -30,9 +30,8 @@ impl Bars {
         let whole = all.add(ProgressBar::new(runs as u64));
         whole.set_style(style.expect("a fixed template"));
         let interrupted = Arc::new(AtomicBool::new(false));
-        on_termination(&interrupted);
         let flag = Arc::clone(&interrupted);
-        // Without the handler Ctrl-C ends the program at once, which is no worse than before.
+        // For Ctrl-C, SIGTERM and SIGHUP. Without the handler they end the program at once.
         let _ = ctrlc::set_handler(move || interrupt(&flag));
         Self { all, whole, running: Mutex::new(BTreeMap::new()), interrupted }
     }
@@ -49,28 +48,6 @@ fn interrupt(flag: &AtomicBool) {
         std::process::exit(130);
     }
 }
-
-/// Treats SIGTERM like Ctrl-C: this and all later threads block it, and one waits for it. The feature `termination` of `ctrlc` is no
-/// substitute, because it would take SIGHUP as well, which `nohup` has the program ignore.
-#[cfg(unix)]
-fn on_termination(interrupted: &Arc<AtomicBool>) {
-    use nix::sys::signal::{SigSet, Signal};
-    let mut termination = SigSet::empty();
-    termination.add(Signal::SIGTERM);
-    // Where that fails, SIGTERM ends the program at once.
-    if termination.thread_block().is_err() {
-        return;
-    }
-    let flag = Arc::clone(interrupted);
-    std::thread::spawn(move || {
-        while termination.wait().is_ok() {
-            interrupt(&flag);
-        }
-    });
-}
-
-#[cfg(not(unix))]
-fn on_termination(_: &Arc<AtomicBool>) {}
 
 impl Watch for Bars {
     fn begins(&self, run: &RunName) {

@@ -326,8 +326,8 @@ fn comes(is_there: &mut dyn FnMut() -> bool) -> bool {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_and_sigterm_leave_what_can_be_read() {
-    ["INT", "TERM"].into_iter().for_each(assert_signal_leaves_what_can_be_read);
+fn ctrl_c_sigterm_and_sighup_leave_what_can_be_read() {
+    ["INT", "TERM", "HUP"].into_iter().for_each(assert_signal_leaves_what_can_be_read);
 }
 
 #[cfg(unix)]
