@@ -8,6 +8,7 @@
 //! The lab knows no backend: it makes plans and reduces the rows that any [`Backend`](poseidon_plan::Backend) hands it.
 
 pub mod analytic;
+pub mod canonical;
 pub mod check;
 pub mod compare;
 pub mod draw;

@@ -16,6 +16,8 @@ mod scale;
 mod ticks;
 mod trace;
 
+use serde::{Deserialize, Serialize};
+
 /// A figure with these charts one above the other, as SVG: the column of a paper wide, on white, with nothing outside it. The
 /// same charts give the same bytes.
 ///
@@ -32,7 +34,7 @@ pub fn data(charts: &[Chart]) -> String {
 }
 
 /// One chart.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Chart {
     /// What it shows, in a few words.
     pub title: String,
@@ -45,20 +47,22 @@ pub struct Chart {
 }
 
 /// An axis.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
     /// What it measures, with the unit.
     pub label: String,
     /// How values are laid out on it.
     pub scale: Scale,
     /// Where it begins and ends, where the data should not decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<f64>,
     /// See `from`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<f64>,
 }
 
 /// How values are laid out on an axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scale {
     /// Evenly.
     Linear,
@@ -69,7 +73,7 @@ pub enum Scale {
 }
 
 /// What is drawn.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Marks {
     /// Lines through points: time series, sweeps, distributions.
     Lines(Vec<Line>),
@@ -85,27 +89,63 @@ pub enum Marks {
 }
 
 /// A series of points.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     /// What it is called.
     pub name: String,
     /// The points, in the order in which they are joined.
+    #[serde(with = "pairs_with_gaps")]
     pub points: Vec<(f64, f64)>,
     /// Half the 95 % interval of each point's second value; empty where there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "numbers_with_gaps")]
     pub half: Vec<f64>,
     /// Drawn as a thin grey line behind the others: what should be.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub is_reference: bool,
 }
 
 /// A series of bars: one per group.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bars {
     /// What it is called.
     pub name: String,
     /// The values; one that is not a number has no bar.
+    #[serde(with = "numbers_with_gaps")]
     pub values: Vec<f64>,
     /// Half the 95 % interval of each; empty where there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "numbers_with_gaps")]
     pub half: Vec<f64>,
+}
+
+/// Numbers in JSON, which has none that are not finite: those are `null`.
+mod numbers_with_gaps {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(numbers: &[f64], to: S) -> Result<S::Ok, S::Error> {
+        let finite: Vec<Option<f64>> = numbers.iter().map(|n| Some(*n).filter(|n| n.is_finite())).collect();
+        finite.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
+        let numbers = Vec::<Option<f64>>::deserialize(from)?;
+        Ok(numbers.into_iter().map(|number| number.unwrap_or(f64::NAN)).collect())
+    }
+}
+
+/// Points in JSON: one flat list, x and y in turn.
+mod pairs_with_gaps {
+    use super::numbers_with_gaps;
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(points: &[(f64, f64)], to: S) -> Result<S::Ok, S::Error> {
+        let flat: Vec<f64> = points.iter().flat_map(|(x, y)| [*x, *y]).collect();
+        numbers_with_gaps::serialize(&flat, to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(f64, f64)>, D::Error> {
+        let flat = numbers_with_gaps::deserialize(from)?;
+        Ok(flat.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
+    }
 }
 
 #[cfg(test)]
