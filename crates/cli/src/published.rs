@@ -103,12 +103,24 @@ fn plans_now(shown: &Shown, study: Option<&Study>) -> Option<Plans> {
     (provenance.plans.count > 0).then(|| report::plans_of(study, &simulator()).unwrap_or(none))
 }
 
-/// Says of each study whether it is older than its scenario.
+/// Says of each study whether it is older than its scenario. Plans of large studies take seconds to resolve, so all cores share the work.
 fn mark_stale(shown: &mut [Shown]) {
-    for study in shown {
-        let scenario = scenario_of(study);
-        study.stale = why_stale(study, scenario.as_ref());
+    let threads = backend::jobs(On::Sim, None);
+    let mut parts: Vec<Vec<&mut Shown>> = (0..threads).map(|_| Vec::new()).collect();
+    // Dealt out one by one: the large studies of a paper stand side by side.
+    for (index, study) in shown.iter_mut().enumerate() {
+        parts[index % threads].push(study);
     }
+    std::thread::scope(|scope| {
+        for part in parts {
+            scope.spawn(move || {
+                for study in part {
+                    let scenario = scenario_of(study);
+                    study.stale = why_stale(study, scenario.as_ref());
+                }
+            });
+        }
+    });
 }
 
 fn why_stale(shown: &Shown, scenario: Option<&Study>) -> Option<String> {
