@@ -20,6 +20,7 @@ Examples:
   poseidon run scenarios/quickstart.toml     three laws, one victim: something to see in ten seconds
   poseidon repro poseidon --quick            the claims of a paper, cut to three minutes
   poseidon explain fig14b                    the effective configuration, nothing left to defaults
+  poseidon verify fig14b                     a published study again, number by number
   poseidon laws swift                        a law, its source and its parameters
   poseidon doctor                            what this machine can do of tcp, switch and rpm
 
@@ -71,12 +72,33 @@ pub(crate) enum Command {
         /// For programs.
         #[arg(long)]
         json: bool,
-        /// Also write what can be published into this folder: verdicts, figures and numbers, without runs and rows.
+        /// Also write what can be published into this folder: verdicts, figures and numbers, without runs and rows. Must be called
+        /// in the repository of the scenarios, whose commit is recorded.
         #[arg(long)]
         publish: Option<PathBuf>,
-        /// Which state of the program the results come from, in a sentence.
-        #[arg(long, default_value = "")]
-        from: String,
+        /// Judge the published studies of the folder by the claims that their scenarios have now, from published numbers.
+        #[arg(long, conflicts_with_all = ["publish", "json"])]
+        judge_again: bool,
+    },
+    /// Run a published study again and compare every number with what is published.
+    Verify {
+        /// The name of a published scenario, such as `fig14b`.
+        scenario: String,
+        /// The folder of published results.
+        #[arg(long, default_value = "docs/results")]
+        results: PathBuf,
+        /// Runs at a time; as many as there are cores by default.
+        #[arg(long, short)]
+        jobs: Option<usize>,
+        /// Where the runs go; those of this program that are there already are not made again.
+        #[arg(long, short, default_value = "results")]
+        output: PathBuf,
+        /// For programs.
+        #[arg(long)]
+        json: bool,
+        /// No progress.
+        #[arg(long, short)]
+        quiet: bool,
     },
     /// Put side by side what two folders of results say of the same scenarios: `run X -o sim`, `run X --on linux -o linux`.
     Compare {

@@ -27,16 +27,30 @@ pub(crate) fn jobs(on: On, asked: Option<usize>) -> usize {
     }
 }
 
-/// What this program is: its version, the hash of the code that results depend on, and what runs, so that no result of another is
-/// taken for its own.
+/// What this program is: its version, the hash of the code that results depend on, the compiler, and what runs, so that no result of
+/// another is taken for its own.
 pub(crate) fn identity(on: On) -> String {
-    let own = format!("poseidon {} ({})", env!("CARGO_PKG_VERSION"), env!("POSEIDON_CODE"));
+    let own = format!(
+        "poseidon {} ({}, {})",
+        env!("CARGO_PKG_VERSION"),
+        code_hash(On::Sim),
+        env!("POSEIDON_COMPILER")
+    );
     match on {
         On::Sim => own,
         On::Linux => {
             let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
             format!("{own} on Linux {} ({})", release.trim(), env!("POSEIDON_LINUX_CODE"))
         }
+    }
+}
+
+/// The hash of the code that this program was built from: what makes results.
+pub(crate) fn code_hash(on: On) -> String {
+    let own = env!("POSEIDON_CODE");
+    match on {
+        On::Sim => own.to_owned(),
+        On::Linux => format!("{own}-{}", env!("POSEIDON_LINUX_CODE")),
     }
 }
 

@@ -9,14 +9,16 @@ macro_rules! say {
 mod args;
 mod backend;
 mod catalog;
+mod code_hash;
 mod linux;
 mod output;
 mod perf;
 mod print;
+mod published;
 mod studies;
 mod watch;
 
-use args::{Cli, Command, On, TestbedCommand};
+use args::{Cli, Command, How, On, TestbedCommand};
 use clap::{CommandFactory, Parser};
 use poseidon_lab::scenario::{self, ScenarioError};
 use std::process::ExitCode;
@@ -102,8 +104,13 @@ fn run(command: Command) -> Result<(), Failure> {
             }
             studies::run(&studies, &how, records.format(), shard, true, On::Sim)
         }
-        Command::Report { folder, json, publish, from } => {
-            studies::report(&folder, json, publish.as_deref().map(|to| (to, from.as_str())))
+        Command::Report { folder, judge_again: true, .. } => published::judge_again(&folder),
+        Command::Report { folder, json, publish, judge_again: false } => {
+            studies::report(&folder, json, publish.as_deref())
+        }
+        Command::Verify { scenario, results, jobs, output, json, quiet } => {
+            let how = How { quick: false, seeds: None, jobs, output, json, quiet };
+            published::verify(&scenario, &results, &how)
         }
         Command::Compare { first, second, metric, json } => studies::compare(&first, &second, &metric, json),
         Command::Explain { scenario, all, seed, quick } => {

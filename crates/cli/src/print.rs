@@ -143,11 +143,9 @@ const FIRST: &[&str] = &[
 
 /// What most people look at first, over seeds; the rest is in the summaries.
 fn measures(finished: &[Finished]) -> Result<(), Failure> {
-    let mut runs = Vec::new();
-    for run in finished.iter().filter(|run| !run.manifest.interrupted) {
-        let messages = run.ran.messages.load().map_err(|error| Failure::Run(error.to_string()))?;
-        runs.push(Ran { messages, ..run.ran.clone() });
-    }
+    let whole = finished.iter().filter(|run| !run.manifest.interrupted);
+    let runs = whole.map(Finished::with_messages).collect::<Result<Vec<Ran>, _>>();
+    let runs = runs.map_err(|error| Failure::Run(error.to_string()))?;
     let mut all: BTreeMap<(usize, String, String), BTreeMap<&str, String>> = BTreeMap::new();
     let mut order: Vec<String> = Vec::new();
     for run in &runs {

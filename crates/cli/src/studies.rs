@@ -4,7 +4,8 @@ use crate::args::{How, On};
 use crate::backend::{self, identity, simulator};
 use crate::catalog::{PAPERS, natural};
 use crate::watch::Bars;
-use crate::{Failure, print};
+use crate::{Failure, print, published};
+use poseidon_lab::canonical::plan_hash;
 use poseidon_lab::compare;
 use poseidon_lab::judge::{Outcome, named};
 use poseidon_lab::report::{self, Shown};
@@ -28,6 +29,7 @@ pub(crate) fn run(
         records,
         shard,
         identity: identity(on),
+        code_hash: backend::code_hash(on),
     };
     let runs = studies.iter().map(|study| study.runs(how.seeds)).sum::<usize>() / shard.1;
     let bars = Bars::new(runs, how.quiet || how.json);
@@ -84,20 +86,20 @@ fn show(studies: &[Study], finished: &[Finished], store: &Store) -> Result<Vec<S
     studies.iter().enumerate().map(one).collect::<Result<_, String>>().map_err(Failure::Run)
 }
 
-fn page(shown: &[Shown], store: &Store, tool: &str) -> Result<(), Failure> {
+pub(crate) fn page(shown: &[Shown], store: &Store, tool: &str) -> Result<(), Failure> {
     let page = report::page("What was reproduced", shown, PAPERS, tool);
     let path = store.root().join("report.html");
     std::fs::write(&path, page).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))
 }
 
 /// Judges and draws what a folder holds; of one that was published, only the page is made anew.
-pub(crate) fn report(folder: &Path, json: bool, publish: Option<(&Path, &str)>) -> Result<(), Failure> {
+pub(crate) fn report(folder: &Path, json: bool, publish: Option<&Path>) -> Result<(), Failure> {
     let store = Store::new(folder);
     let said = |error: std::io::Error| Failure::Run(format!("{}: {error}", folder.display()));
     let mut names = store.studies("scenario.toml").map_err(said)?;
     names.sort_by_key(|name| natural(name));
     if names.is_empty() && !store.studies("verdicts.json").map_err(said)?.is_empty() {
-        let shown = index(folder)?;
+        let shown = published::index(folder)?;
         print::verdicts(&shown);
         say!("\nthe page about it: {}", store.root().join("report.html").display());
         return gate(&shown, false);
@@ -117,9 +119,10 @@ pub(crate) fn report(folder: &Path, json: bool, publish: Option<(&Path, &str)>) 
     let shown = show(&studies, &finished, &store)?;
     let tool = finished.first().map_or("", |run| run.manifest.tool.as_str()).to_owned();
     page(&shown, &store, &tool)?;
-    if let Some((to, from)) = publish {
-        report::publish(&shown, &finished, to, &format!("{from} {tool}.")).map_err(Failure::Run)?;
-        index(to)?;
+    if let Some(to) = publish {
+        let source = published::source(&studies, &finished)?;
+        report::publish(&studies, &shown, &finished, to, &source).map_err(Failure::Run)?;
+        published::index(to)?;
     }
     let hash = study::result_hash(&finished);
     if json {
@@ -191,19 +194,6 @@ pub(crate) fn compare(first: &Path, second: &Path, metrics: &[String], json: boo
     print::side_by_side(&rows, [first, second], json)
 }
 
-/// Makes the page and the table of a folder of published results anew.
-fn index(folder: &Path) -> Result<Vec<Shown>, Failure> {
-    let store = Store::new(folder);
-    let mut names = store
-        .studies("verdicts.json")
-        .map_err(|error| Failure::Run(format!("{}: {error}", folder.display())))?;
-    names.sort_by_key(|name| natural(name));
-    let shown = report::published(folder, &names).map_err(Failure::Run)?;
-    report::index(&shown, folder).map_err(Failure::Run)?;
-    page(&shown, &store, &report::origins(&shown).join(" "))?;
-    Ok(shown)
-}
-
 pub(crate) fn explain(study: &Study, all: bool, seed: u64) -> Result<(), Failure> {
     // Every cell is worked out, also those that are not printed: a scenario that `run` refuses is refused here.
     study.check(&simulator()).map_err(Failure::Scenario)?;
@@ -219,7 +209,7 @@ pub(crate) fn explain(study: &Study, all: bool, seed: u64) -> Result<(), Failure
         }
         let resolved = study.resolve(cell, seed, &simulator()).map_err(Failure::Scenario)?;
         say!("{:<22} {}", "cell", named(&cell.labels));
-        say!("{:<22} {}", "plan", study::hash(&resolved, &identity(On::Sim)));
+        say!("{:<22} {}", "plan", plan_hash(&resolved));
         say!("{}", poseidon_lab::explain::plan(&resolved));
     }
     if !all && study.cells.len() > 1 {

@@ -640,38 +640,6 @@ fn a_plan_of_another_study_is_not_run_again() {
 }
 
 #[test]
-fn what_is_published_needs_no_runs() {
-    let folder = Folder::new("published");
-    fs::create_dir_all(folder.0.join("scenarios/paper")).expect("a folder of the test");
-    fs::write(folder.0.join("scenarios/paper/fig1.toml"), TINY).expect("a file of the test");
-    folder.run(&["run", "scenarios/paper/fig1.toml", "-o", "out", "--records", "none"]);
-    let told = stdout(&folder.run(&["report", "out", "--publish", "public", "--from", "From a test."]));
-    let read = |name: &str| fs::read_to_string(folder.0.join("public").join(name)).expect(name);
-    assert!(read("README.md").contains("From a test."), "{}", read("README.md"));
-    assert!(read("README.md").contains("| [fig1](paper/fig1/) | 2 seeds |"), "{}", read("README.md"));
-    assert!(read("paper/fig1/summary.csv").starts_with("cell,phase,name,mean,half,seeds\n"));
-    assert!(read("paper/fig1/figure-1.svg").contains("<svg"));
-    assert!(!folder.0.join("public/paper/fig1/runs").exists());
-    // The page and the verdicts come back from that alone.
-    fs::remove_dir_all(folder.0.join("out")).expect("it was made");
-    let page = read("report.html");
-    let again = stdout(&folder.run(&["report", "public"]));
-    let verdicts =
-        |text: &str| text.lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
-    assert_eq!(verdicts(&again), verdicts(&told));
-    let body = |page: &str| page.split("<h2>Claims").nth(1).map(str::to_owned);
-    assert_eq!(body(&read("report.html")), body(&page));
-    // What is published later is added, and says for itself where it comes from.
-    fs::write(folder.0.join("scenarios/paper/fig2.toml"), TINY).expect("a file of the test");
-    folder.run(&["run", "scenarios/paper/fig2.toml", "-o", "later", "--records", "none"]);
-    folder.run(&["report", "later", "--publish", "public", "--from", "From another."]);
-    for part in ["[fig1](paper/fig1/)", "[fig2](paper/fig2/)", "From a test.", "From another."] {
-        assert!(read("README.md").contains(part), "{part}: {}", read("README.md"));
-    }
-    assert!(read("report.html").contains("2 studies"));
-}
-
-#[test]
 fn shards_are_parts_of_the_whole() {
     let folder = Folder::new("shards");
     let repro = |shard: &str| {

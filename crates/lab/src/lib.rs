@@ -10,6 +10,7 @@
 pub mod analytic;
 pub mod bound;
 pub mod by_size;
+pub mod canonical;
 pub mod check;
 pub mod compare;
 pub mod draw;

@@ -30,7 +30,7 @@ pub fn scenarios() -> String {
 pub fn results() -> String {
     let mut page = String::from(
         "# Results\n\n\
-         A folder of results holds one folder per study and in it one per run, named by the hash of its plan. A run has `manifest.json` (what\n\
+         A folder of results holds one folder per study and in it one per run, named by the hash of its plan and the program. A run has `manifest.json` (what\n\
          really happened), `plan.txt` (the effective configuration), `summary.json` (the metrics below, by phase), `messages.bin` (how long each\n\
          message took) and, where they were asked for, its rows as Parquet or CSV. A study has `verdicts.json`, its figures and the data of each.\n\n\
          ## Metrics\n\n\

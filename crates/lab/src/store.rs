@@ -1,4 +1,4 @@
-//! Result folders: one per study, one inside it per run, named by the hash of its plan.
+//! Result folders: one per study, one inside it per run, named by the hash of its plan and of the program that ran it.
 //!
 //! ```text
 //! results/poseidon/fig14b/scenario.toml            what was asked
@@ -43,8 +43,11 @@ pub struct Manifest {
     pub cell: Vec<Label>,
     /// The seed.
     pub seed: u64,
-    /// The hash of the plan, of what is measured and of the program.
+    /// The hash of the plan and of what is measured ([`crate::canonical`]).
     pub plan_hash: String,
+    /// The hash of the code that made it.
+    #[serde(default)]
+    pub code_hash: String,
     /// Shared by two runs exactly when every packet reached every host at the same time in the same order.
     pub result_hash: String,
     /// Whether it was broken off; what it holds is valid up to then.
@@ -90,6 +93,11 @@ pub struct Bound {
 }
 
 impl Manifest {
+    /// The name of its folder.
+    pub fn run_name(&self) -> String {
+        run_name(&self.plan_hash, &self.tool)
+    }
+
     /// All that it is the answer to.
     pub fn asked(&self) -> impl Iterator<Item = Asked> + '_ {
         let Self { scenario_hash, quick, cell, .. } = self;
@@ -104,7 +112,7 @@ impl Manifest {
     pub(crate) fn of_run(
         study: &Study,
         name: &RunName,
-        hash: &str,
+        plan_hash: &str,
         resolved: &Resolved,
         report: &Report,
         wall: Duration,
@@ -118,18 +126,17 @@ impl Manifest {
             messages: group.messages.messages.len() as u64,
         };
         Self {
-            plan_hash: hash.to_owned(),
             result_hash: format!("{:016x}", report.result_hash),
             interrupted: report.broken_off,
             wall_s: wall.as_secs_f64(),
             bound: resolved.groups.iter().map(bound).collect(),
             account: account(report),
             files: files.into_iter().map(|file| (file.name, file.rows)).collect(),
-            ..Self::of_closed_form(study, name, options)
+            ..Self::of_closed_form(study, name, plan_hash, options)
         }
     }
 
-    pub(crate) fn of_closed_form(study: &Study, name: &RunName, options: &Options) -> Self {
+    pub(crate) fn of_closed_form(study: &Study, name: &RunName, plan_hash: &str, options: &Options) -> Self {
         Self {
             tool: options.identity.clone(),
             scenario: study.name.clone(),
@@ -137,7 +144,8 @@ impl Manifest {
             quick: study.is_quick,
             cell: name.labels.clone(),
             seed: name.seed,
-            plan_hash: hash(format!("{}{:?}{}", study.text, name.labels, options.identity).as_bytes()),
+            plan_hash: plan_hash.to_owned(),
+            code_hash: options.code_hash.clone(),
             result_hash: String::new(),
             interrupted: false,
             wall_s: 0.0,
@@ -215,7 +223,7 @@ impl Store {
 
     /// Whether the rows that a manifest of `study` lists in this format are on disk, in the folder of the study that made them.
     fn has_rows(&self, study: &str, manifest: &Manifest, format: Format) -> bool {
-        let folder = self.folder(manifest.made_in.as_deref().unwrap_or(study), &manifest.plan_hash);
+        let folder = self.folder(manifest.made_in.as_deref().unwrap_or(study), &manifest.run_name());
         let ending = format!(".{}", format.name());
         let mut files = manifest.files.iter().filter(|(name, _)| name.ends_with(&ending)).peekable();
         let is_there =
@@ -257,7 +265,7 @@ impl Store {
 
     /// Keeps a result.
     pub fn keep(&self, study: &str, summary: &Summary, manifest: &Manifest) -> Result<(), String> {
-        let folder = self.folder(study, &manifest.plan_hash);
+        let folder = self.folder(study, &manifest.run_name());
         write(&folder, "summary.json", &json(summary)?)?;
         write(&folder, "manifest.json", &json(manifest)?)
     }
@@ -272,14 +280,14 @@ impl Store {
     ) -> Result<Manifest, String> {
         let (scenario_hash, quick) = (hash(study.text.as_bytes()), study.is_quick);
         let asked = Asked { scenario_hash, quick, cell: name.labels.clone() };
-        let own = self.folder(&study.name, &manifest.plan_hash);
+        let own = self.folder(&study.name, &manifest.run_name());
         if manifest.scenario != study.name {
             let Asked { scenario_hash, quick, cell } = asked;
             let scenario = study.name.clone();
             let manifest = Manifest { scenario, scenario_hash, quick, cell, also: Vec::new(), ..manifest };
             // The times of its messages are where it was made; they are looked for in the folder of each study.
             if let Some(made_in) = &manifest.made_in {
-                let from = self.folder(made_in, &manifest.plan_hash).join(MESSAGES);
+                let from = self.folder(made_in, &manifest.run_name()).join(MESSAGES);
                 if from.is_file() {
                     let said = |error: std::io::Error| format!("{}: {error}", from.display());
                     let bytes = fs::read(&from).map_err(said)?;
@@ -326,7 +334,7 @@ impl Store {
                     labels: asked.cell.clone(),
                     seed: manifest.seed,
                     summary: summary.clone(),
-                    messages: self.messages(&study.name, &manifest.plan_hash),
+                    messages: self.messages(&study.name, &manifest.run_name()),
                 };
                 let Asked { scenario_hash, quick, cell: labels } = asked;
                 let manifest =
@@ -403,6 +411,11 @@ fn account(report: &Report) -> serde_json::Value {
         "sent_bytes": report.sent_bytes.get(),
         "delivered_bytes": report.delivered_bytes.get(),
     })
+}
+
+/// The name of a run: a plan that another program ran is another run.
+pub fn run_name(plan_hash: &str, tool: &str) -> String {
+    hash(format!("{plan_hash}\n{tool}").as_bytes())
 }
 
 /// The name of something by its content.

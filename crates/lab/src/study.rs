@@ -1,15 +1,16 @@
-//! Studies: scenarios with all their cells and seeds, run side by side, each run kept under the hash of its plan.
+//! Studies: scenarios with all their cells and seeds, run side by side, each run kept under the hash of its plan and the program.
 
 use crate::analytic;
+use crate::canonical::{closed_form_hash, plan_hash};
 use crate::check::check;
 use crate::judge::Ran;
 use crate::reduce::Reducer;
 use crate::resolve::{Resolved, resolve};
+use crate::samples::SamplesError;
 use crate::scenario::{Cell, Label, Scenario, ScenarioError, cells, grouped, key_line, place};
-use crate::store::{Manifest, Store, hex};
+use crate::store::{Manifest, Store, hex, run_name};
 use crate::summary::Summary;
 use crate::tables::{Format, Tables};
-use core::fmt::Write as _;
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicBool, Ordering};
 use poseidon_plan::Backend;
@@ -169,6 +170,8 @@ pub struct Options {
     pub shard: (usize, usize),
     /// What the program is: results of another are not taken for its own.
     pub identity: String,
+    /// The hash of the code that makes its results, without the compiler.
+    pub code_hash: String,
 }
 
 /// Told how runs go; from several threads.
@@ -211,6 +214,13 @@ pub struct Finished {
     pub ran: Ran,
     /// What really happened.
     pub manifest: Manifest,
+}
+
+impl Finished {
+    /// The run with the times of its messages, which are read from their file.
+    pub fn with_messages(&self) -> Result<Ran, SamplesError> {
+        Ok(Ran { messages: self.ran.messages.load()?, ..self.ran.clone() })
+    }
 }
 
 /// Why studies stop.
@@ -293,7 +303,7 @@ pub fn run(
                     labels: cell.labels.clone(),
                     seed,
                     summary,
-                    messages: store.messages(&studies[study].name, &manifest.plan_hash),
+                    messages: store.messages(&studies[study].name, &manifest.run_name()),
                 },
                 manifest,
             });
@@ -383,7 +393,8 @@ fn one(
     busy: &Busy,
 ) -> Option<Result<(Summary, Manifest), StudyError>> {
     if let Some(which) = cell.scenario.analytic {
-        let manifest = Manifest::of_closed_form(study, name, options);
+        let plan_hash = closed_form_hash(which, &cell.labels);
+        let manifest = Manifest::of_closed_form(study, name, &plan_hash, options);
         let summary = analytic::work_out(which);
         watch.ended(name, &manifest, false);
         let kept = store.keep(&study.name, &summary, &manifest).map_err(StudyError::Store);
@@ -399,7 +410,7 @@ fn one(
             return Some(Err(StudyError::Scenario(error)));
         }
     };
-    let hash = hash(&resolved, &options.identity);
+    let hash = plan_hash(&resolved);
     if !busy.take(&hash) {
         return None;
     }
@@ -433,10 +444,11 @@ fn found_or_run(
     store: &Store,
     options: &Options,
     watch: &dyn Watch,
-    (resolved, hash): (&Resolved, &str),
+    (resolved, plan_hash): (&Resolved, &str),
 ) -> Result<(Summary, Manifest), StudyError> {
     let warn = |text: &str| watch.warn(text);
-    if let Some((summary, manifest)) = store.find(&study.name, hash, options.records, &warn) {
+    let run = run_name(plan_hash, &options.identity);
+    if let Some((summary, manifest)) = store.find(&study.name, &run, options.records, &warn) {
         let manifest = store.answer(study, name, &summary, manifest).map_err(StudyError::Store)?;
         watch.ended(name, &manifest, true);
         return Ok((summary, manifest));
@@ -444,7 +456,7 @@ fn found_or_run(
     watch.begins(name);
     #[expect(clippy::disallowed_methods, reason = "how long a run takes is no part of its result")]
     let began = std::time::Instant::now();
-    let folder = store.folder(&study.name, hash);
+    let folder = store.folder(&study.name, &run);
     let groups: Vec<_> = resolved.groups.iter().map(|group| group.messages.clone()).collect();
     let tables = match options.records {
         Some(format) => {
@@ -470,26 +482,13 @@ fn found_or_run(
         None => Vec::new(),
     };
     let (summary, messages) = reducer.finish(&report);
-    let manifest = Manifest::of_run(study, name, hash, resolved, &report, began.elapsed(), files, options);
-    store.explain(&study.name, hash, &crate::explain::plan(resolved)).map_err(StudyError::Store)?;
-    store.keep_messages(&study.name, hash, &messages).map_err(StudyError::Store)?;
+    let manifest =
+        Manifest::of_run(study, name, plan_hash, resolved, &report, began.elapsed(), files, options);
+    store.explain(&study.name, &run, &crate::explain::plan(resolved)).map_err(StudyError::Store)?;
+    store.keep_messages(&study.name, &run, &messages).map_err(StudyError::Store)?;
     store.keep(&study.name, &summary, &manifest).map_err(StudyError::Store)?;
     watch.ended(name, &manifest, false);
     Ok((summary, manifest))
-}
-
-/// The name of a run: its plan, what is measured in it, and the program that runs it.
-pub fn hash(resolved: &Resolved, identity: &str) -> String {
-    struct Hashing(Sha256);
-    impl core::fmt::Write for Hashing {
-        fn write_str(&mut self, text: &str) -> core::fmt::Result {
-            self.0.update(text.as_bytes());
-            Ok(())
-        }
-    }
-    let mut hashing = Hashing(Sha256::new());
-    write!(hashing, "{identity}\n{resolved:?}").expect("hashing does not fail");
-    hex(&hashing.0.finalize())
 }
 
 /// All that rows of a run go to.

@@ -64,7 +64,14 @@ fn folder(test: &str) -> PathBuf {
 }
 
 fn options(records: Option<Format>) -> Options {
-    Options { seeds: None, jobs: 2, records, shard: (0, 1), identity: "test".to_owned() }
+    Options {
+        seeds: None,
+        jobs: 2,
+        records,
+        shard: (0, 1),
+        identity: "test".to_owned(),
+        code_hash: String::new(),
+    }
 }
 
 /// Keeps the warnings and counts the runs.
@@ -134,7 +141,7 @@ fn writers_of_the_same_result_do_not_disturb_each_other() {
         }
     });
     assert_eq!(files(&folder, ".part"), [] as [PathBuf; 0]);
-    let found = store.find("tiny", "0123", None, &|warning| panic!("{warning}"));
+    let found = store.find("tiny", &a_manifest().run_name(), None, &|warning| panic!("{warning}"));
     assert_eq!(found, Some((Summary::default(), a_manifest())));
     fs::remove_dir_all(folder).unwrap();
 }
@@ -144,7 +151,7 @@ fn a_file_that_cannot_be_written_leaves_nothing_behind() {
     let folder = folder("unwritable");
     let store = Store::new(&folder);
     // A folder stands where the file should be.
-    fs::create_dir_all(store.folder("tiny", "0123").join("summary.json")).unwrap();
+    fs::create_dir_all(store.folder("tiny", &a_manifest().run_name()).join("summary.json")).unwrap();
     let error = store.keep("tiny", &Summary::default(), &a_manifest()).expect_err("refused");
     assert!(error.contains("summary.json"), "{error}");
     assert_eq!(files(&folder, ".part"), [] as [PathBuf; 0]);

@@ -113,8 +113,14 @@ fn empty_folder(name: &str) -> PathBuf {
 }
 
 fn run(study: &Study, folder: &str) -> Vec<Finished> {
-    let options =
-        Options { seeds: None, jobs: 1, records: None, shard: (0, 1), identity: "a test".to_owned() };
+    let options = Options {
+        seeds: None,
+        jobs: 1,
+        records: None,
+        shard: (0, 1),
+        identity: "a test".to_owned(),
+        code_hash: String::new(),
+    };
     let store = Store::new(empty_folder(folder));
     study::run(core::slice::from_ref(study), &simulator(), &store, &options, &Silent).expect("runs")
 }

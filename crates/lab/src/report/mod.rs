@@ -1,12 +1,20 @@
 //! What studies showed: verdicts, figures, one page about them that needs no network, and a folder that can be published.
 
+mod figures;
+mod numbers;
 mod page;
+mod provenance;
 mod publish;
+mod rejudge;
 
+pub use figures::Figure;
+pub use numbers::{Comparison, Difference, Key, Number, compare_numbers, numbers_of};
 pub use page::{Paper, page};
-pub use publish::{index, origins, publish, published};
+pub use provenance::{OLDER, Plans, Provenance, plans_of, plans_of_runs, why_stale};
+pub use publish::{Source, index, origins, publish, published, published_numbers};
+pub use rejudge::{Rejudged, judge_again};
 
-use crate::draw::{self, Chart};
+use crate::draw;
 use crate::figure;
 use crate::judge::{Measured, Outcome, Ran, Verdict, judge};
 use crate::reduce::percent;
@@ -40,15 +48,24 @@ pub struct Shown {
     pub verdicts: Vec<Verdict>,
     /// Its figures: title and charts.
     #[serde(skip)]
-    pub figures: Vec<(String, Vec<Chart>)>,
+    pub figures: Vec<Figure>,
     /// The same as they are drawn.
     #[serde(skip)]
     pub drawn: Vec<String>,
     /// Where its figures were written, beside their data.
     pub figure_files: Vec<String>,
-    /// Which state of the program it comes from, where it was published.
+    /// Which state of the program it comes from, in words, where it was published before results had hashes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub from: String,
+    /// What it comes from, where it was published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
+    /// The published study whose table of numbers is that of this one, where they share their runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numbers_in: Option<String>,
+    /// Why a published study is older than its scenario; `None` where it is not.
+    #[serde(skip)]
+    pub stale: Option<String>,
 }
 
 impl Shown {
@@ -63,11 +80,8 @@ pub fn show(study: &Study, finished: &[&Finished]) -> Result<Shown, String> {
     let scenario = study.scenario();
     // A run that was broken off has rows up to there, but no numbers: what it did not get to do would count as nothing.
     let whole = finished.iter().filter(|run| !run.manifest.interrupted);
-    let mut runs: Vec<Ran> = Vec::new();
-    for run in whole {
-        let messages = run.ran.messages.load().map_err(|error| error.to_string())?;
-        runs.push(Ran { messages, ..run.ran.clone() });
-    }
+    let runs = whole.map(|run| run.with_messages()).collect::<Result<Vec<Ran>, _>>();
+    let runs = runs.map_err(|error| error.to_string())?;
     let verdicts = scenario.claim.iter().map(|claim| judge(claim, &runs)).collect::<Result<_, _>>()?;
     let mut figures = Vec::new();
     for spec in &scenario.figure {
@@ -91,6 +105,9 @@ pub fn show(study: &Study, finished: &[&Finished]) -> Result<Shown, String> {
         figures,
         figure_files: Vec::new(),
         from: String::new(),
+        provenance: None,
+        numbers_in: None,
+        stale: None,
     })
 }
 

@@ -179,7 +179,14 @@ fn section(html: &mut String, study: &Shown) {
     if study.interrupted > 0 {
         put(html, format_args!("; {} of them broken off and left out", study.interrupted));
     }
+    if let Some(from) = &study.provenance {
+        put(html, format_args!("; {}", escaped(&from.to_string())));
+    }
     html.push_str("</p>\n");
+    if let Some(why) = &study.stale {
+        let older = super::OLDER;
+        put(html, format_args!("<p class=\"cut\">These results are {older}: {}.</p>\n", escaped(why)));
+    }
     if let Some(cut) = &study.cut {
         put(html, format_args!("<p class=\"cut\">Cut: {}.</p>\n", escaped(cut)));
     }
