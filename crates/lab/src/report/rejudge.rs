@@ -6,11 +6,12 @@ use super::publish::{BY_SEED, write_verdicts};
 use super::{Shown, published_numbers};
 use crate::expression::Expression;
 use crate::judge::{Ran, Verdict, judge, named};
-use crate::samples::Messages;
+use crate::reduce::not_reached;
+use crate::samples::{Messages, PercentileName};
 use crate::scenario::{ClaimSpec, Label};
 use crate::store::hash;
 use crate::study::Study;
-use crate::summary::{PhaseSummary, Summary};
+use crate::summary::{Missing, PhaseSummary, Summary};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -96,9 +97,11 @@ fn metrics(claim: &ClaimSpec) -> Vec<String> {
     expression.map_or_else(Vec::new, |of| of.metrics().into_iter().map(str::to_owned).collect())
 }
 
-/// A verdict by means: where the condition has not changed, the verdict by seeds is the better one and stays.
+/// A verdict by means: where the condition has not changed, the verdict by seeds is the better one and stays, unless it rests on a percentile
+/// that was not reached.
 fn by_means(mut verdict: Verdict, before: Option<&Verdict>) -> Verdict {
-    if let Some(before) = before.filter(|before| before.must == verdict.must) {
+    let is_reached = verdict.cells.iter().all(|cell| cell.ours.is_some());
+    if let Some(before) = before.filter(|before| is_reached && before.must == verdict.must) {
         let (says, paper, gating) = (verdict.says, verdict.paper, verdict.gating);
         return Verdict { says, paper, gating, ..before.clone() };
     }
@@ -126,17 +129,61 @@ fn runs(study: &Study, values: &Values) -> Vec<Ran> {
     all
 }
 
+/// Studies that were published before unfinished messages counted have percentiles over finished messages. Where one falls among the
+/// unfinished, it is greater than that.
+fn take_out_what_was_not_reached(phase: &mut PhaseSummary) {
+    let count = |of: &str, what: &str| phase.values.get(&format!("{of}.{what}")).copied();
+    let unfinished_share = |of: &str| {
+        let (finished, unfinished) = (count(of, "messages")?, count(of, "unfinished")?);
+        (unfinished > 0.0).then(|| unfinished / (finished + unfinished))
+    };
+    let mut not_there = Vec::new();
+    for (metric, value) in &phase.values {
+        let Some(name) = PercentileName::parse(metric) else { continue };
+        if let Some(share) = unfinished_share(name.of).filter(|share| *share > 1.0 - name.share) {
+            not_there.push((metric.clone(), Missing { reason: not_reached(share), at_least: Some(*value) }));
+        }
+    }
+    for (metric, missing) in not_there {
+        phase.values.remove(&metric);
+        phase.missing.insert(metric, missing);
+    }
+}
+
 fn run(study: &Study, labels: &[Label], seed: u64, phases: BTreeMap<&str, BTreeMap<String, f64>>) -> Ran {
     let order = &study.scenario().phase;
-    let mut phases: Vec<PhaseSummary> = phases
-        .into_iter()
-        .map(|(name, values)| PhaseSummary { name: name.to_owned(), values, ..PhaseSummary::default() })
-        .collect();
+    let phase = |(name, values): (&str, BTreeMap<String, f64>)| {
+        let mut phase = PhaseSummary { name: name.to_owned(), values, ..PhaseSummary::default() };
+        take_out_what_was_not_reached(&mut phase);
+        phase
+    };
+    let mut phases: Vec<PhaseSummary> = phases.into_iter().map(phase).collect();
     phases.sort_by_key(|phase| order.iter().position(|known| known.name == phase.name));
     Ran {
         labels: labels.to_vec(),
         seed,
         summary: Summary { phases, ..Summary::default() },
         messages: Messages::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_published_percentile_among_the_unfinished_is_a_bound() {
+        let values = [
+            ("a.messages", 965.0),
+            ("a.unfinished", 35.0),
+            ("a.latency_p50_us", 5.0),
+            ("a.latency_p99_us", 9.0),
+        ];
+        let values = values.map(|(name, value)| (name.to_owned(), value)).into();
+        let mut phase = PhaseSummary { name: "all".into(), values, ..PhaseSummary::default() };
+        take_out_what_was_not_reached(&mut phase);
+        assert_eq!(phase.values.get("a.latency_p50_us"), Some(&5.0));
+        let missing = Missing { reason: "not reached (3.5 % unfinished)".into(), at_least: Some(9.0) };
+        assert_eq!(phase.missing, BTreeMap::from([("a.latency_p99_us".to_owned(), missing)]));
     }
 }
