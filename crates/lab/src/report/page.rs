@@ -196,6 +196,9 @@ fn section(html: &mut String, study: &Shown) {
     for drawn in &study.drawn {
         put(html, format_args!("<figure>{drawn}</figure>\n"));
     }
+    if study.drawn.is_empty() && study.stale.is_some() {
+        html.push_str("<p>No figure is published; it is drawn when the study is run again.</p>\n");
+    }
     for verdict in &study.verdicts {
         put(
             html,
