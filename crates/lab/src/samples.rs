@@ -4,6 +4,7 @@
 //! time is greater than that.
 
 use crate::bound::Bounds;
+use crate::scenario::grouped;
 use crate::stats::{can_carry, rank_of};
 use core::fmt;
 use std::path::{Path, PathBuf};
@@ -167,7 +168,11 @@ impl<'a> Pool<'a> {
 pub fn too_few(word: &str, share: f64, there_are: usize) -> String {
     let digits = word.strip_prefix('p').unwrap_or(word);
     let name = if digits.len() > 2 { format!("p{}.{}", &digits[..2], &digits[2..]) } else { word.to_owned() };
-    format!("{name} needs {} messages, there are {}", grouped(needed(share)), grouped(there_are))
+    format!(
+        "{name} needs {} messages, there are {}",
+        grouped(needed(share) as u64),
+        grouped(there_are as u64)
+    )
 }
 
 /// The fewest messages that carry a percentile.
@@ -182,19 +187,6 @@ pub fn needed(share: f64) -> usize {
         }
     }
     low
-}
-
-/// A whole number with commas: 10,000.
-fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// The smallest non-negative number for which this holds, searched over the bits of all of them.
