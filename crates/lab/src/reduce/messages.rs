@@ -8,7 +8,7 @@ use crate::samples::{MessageSamples, PERCENTILES, Pool, Quantity, Selection, Siz
 use crate::stats::{mean, rank_correlation};
 use crate::summary::{Missing, PhaseSummary, Summary};
 use poseidon_plan::records::{MessageRow, ReceivedRow};
-use poseidon_plan::traffic::Event;
+use poseidon_plan::traffic::{Event, Message};
 use poseidon_types::{Bytes, Picos};
 
 /// Starts and finishes are kept of at most so many messages: more than that nobody tells apart in a figure.
@@ -140,8 +140,6 @@ impl<'a> MessageLog<'a> {
         group.messages.messages.iter().filter_map(time).collect()
     }
 }
-
-use poseidon_plan::traffic::Message;
 
 fn us(at: Picos) -> f64 {
     at.get() as f64 / 1e6
