@@ -1,6 +1,12 @@
 # Sourced by .ci/run, by the checks it starts and by .ci/self-test: steps, and the account of what ran and what did not.
 # shellcheck shell=bash
 
+# What every step that builds tests, benchmarks or examples asks cargo for. With another choice of packages cargo would give the crates we
+# depend on other features, and build them anew.
+whole=(--locked --workspace --features poseidon-cli/linux,poseidon-cli/quic,poseidon-quic/s2n)
+# The same for what is built optimised: the second QUIC stack and its AWS-LC would take five minutes more.
+without_s2n=(--locked --workspace --features poseidon-cli/linux,poseidon-cli/quic)
+
 # not_run CHECK REASON: prints what a check leaves out, and tells .ci/run, which lists it at its end.
 not_run() {
     echo "$1: not run: $2"

@@ -3,21 +3,22 @@
 
 as_root=()
 [ "$(id -u)" -eq 0 ] || as_root=(sudo -n --preserve-env=POSEIDON)
-features=(--workspace --features poseidon-cli/linux,poseidon-cli/quic --locked)
+. .ci/lib.sh
+release=(--release "${without_s2n[@]}")
 
 build_release() {
-    cargo build --release "${features[@]}" --bin poseidon --bin poseidon-peers \
+    cargo build "${release[@]}" --bin poseidon --bin poseidon-peers \
         --example packet_hops --example anchors --example cost --example ratio
 }
 # As .ci/run builds them.
-build_tests() { cargo test "${features[@]}" --no-run --test soak --test identity --test telemetry --test testbed; }
+build_tests() { cargo test "${whole[@]}" --no-run --test soak --test identity --test telemetry --test testbed; }
 # The attacker must be fast enough to send its datagrams.
-build_hostile() { cargo test --release "${features[@]}" --no-run --test hostile; }
-# One test of the QUIC crate.
+build_hostile() { cargo test "${release[@]}" --no-run --test hostile; }
+# One test of the QUIC crate: its file, its name, and what cargo is asked for.
 quic_test() {
     local binary=$1 test=$2
     shift 2
-    cargo test "$@" "${features[@]}" --test "$binary" -- --ignored --exact "$test" --nocapture --test-threads=1
+    cargo test "$@" --test "$binary" -- --ignored --exact "$test" --nocapture --test-threads=1
 }
 
 lacks_root() {
@@ -72,16 +73,16 @@ run_anchors() { target/release/examples/anchors --json; }
 run_packet_hops() { target/release/examples/packet_hops --json; }
 run_ratio() { target/release/examples/ratio --json; }
 run_cost() { "${as_root[@]}" target/release/examples/cost --json; }
-run_hostile_long() { quic_test hostile hostile_long --release; }
-run_soak_long() { quic_test soak soak_long; }
-run_identity_long() { quic_test identity identity_long; }
-run_vanishing_long() { quic_test telemetry vanishing_long; }
+run_hostile_long() { quic_test hostile hostile_long "${release[@]}"; }
+run_soak_long() { quic_test soak soak_long "${whole[@]}"; }
+run_identity_long() { quic_test identity identity_long "${whole[@]}"; }
+run_vanishing_long() { quic_test telemetry vanishing_long "${whole[@]}"; }
 run_quic_testbed() {
     local test status=0 runner=()
     [ ${#as_root[@]} -eq 0 ] || runner=(--config 'target."cfg(all())".runner = ["sudo", "-n", "--preserve-env=POSEIDON"]')
     export POSEIDON=$PWD/target/release/poseidon
     for test in one_bottleneck_against_cubic a_flow_through_two_queues_keeps_its_share telemetry_vanishes_and_comes_back; do
-        quic_test testbed "$test" ${runner[@]+"${runner[@]}"} || status=$?
+        quic_test testbed "$test" "${whole[@]}" ${runner[@]+"${runner[@]}"} || status=$?
     done
     return "$status"
 }

@@ -24,9 +24,9 @@ use sha2::{Digest, Sha256};
 
 /// The hash of a resolved plan: what runs and what is measured in it.
 pub fn plan_hash(resolved: &Resolved) -> String {
-    let mut hasher = Hasher(Sha256::new());
+    let mut hasher = Hasher::default();
     write_resolved(resolved, &mut hasher).expect("hashing does not fail");
-    hex(&hasher.0.finalize())
+    hex(hasher.finish().as_ref())
 }
 
 /// The hash of a closed form, which has no plan.
@@ -45,12 +45,29 @@ pub fn plan_text(resolved: &Resolved) -> String {
     text
 }
 
-/// Text goes into the hash as it is written.
-struct Hasher(Sha256);
+/// Hashes text as it is written, many words at a time: words are short, and a call of the hash function is not free.
+#[derive(Default)]
+struct Hasher {
+    hash: Sha256,
+    not_hashed: String,
+}
+
+impl Hasher {
+    const AT_A_TIME: usize = 1 << 16;
+
+    fn finish(mut self) -> impl AsRef<[u8]> {
+        self.hash.update(self.not_hashed.as_bytes());
+        self.hash.finalize()
+    }
+}
 
 impl Write for Hasher {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.update(text.as_bytes());
+        self.not_hashed.push_str(text);
+        if self.not_hashed.len() >= Self::AT_A_TIME {
+            self.hash.update(self.not_hashed.as_bytes());
+            self.not_hashed.clear();
+        }
         Ok(())
     }
 }

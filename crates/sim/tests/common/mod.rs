@@ -1,5 +1,6 @@
 //! What several suites need.
 
+use core::num::NonZeroU32;
 use poseidon_plan::records::Kept;
 use poseidon_plan::{Backend, Plan, Report};
 use poseidon_sim::Simulator;
@@ -13,6 +14,6 @@ pub(crate) const fn us(us: u64) -> Picos {
 /// Runs a plan that makes sense.
 pub(crate) fn run(plan: &Plan) -> (Kept, Report) {
     let mut kept = Kept::default();
-    let report = Simulator::default().run(plan, &mut kept).expect("runs");
+    let report = Simulator::with_threads(NonZeroU32::MIN).run(plan, &mut kept).expect("runs");
     (kept, report)
 }
