@@ -11,7 +11,7 @@ build_release() {
         --example packet_hops --example anchors --example cost --example ratio
 }
 # As .ci/run builds them.
-build_tests() { cargo test "${whole[@]}" --no-run --test soak --test identity --test telemetry --test testbed; }
+build_tests() { cargo test "${whole[@]}" --no-run --test soak --test identity --test telemetry --test testbed --test s2n; }
 # The attacker must be fast enough to send its datagrams.
 build_hostile() { cargo test "${release[@]}" --no-run --test hostile; }
 # One test of the QUIC crate: its file, its name, and what cargo is asked for.
@@ -62,6 +62,8 @@ part packet_hops 5 release two_cores
 part ratio 3 release two_cores
 part cost 3 release 'root testbed'
 part hostile_long 6 hostile two_cores
+part forged_long 6 hostile two_cores
+part forged_s2n_long 6 tests two_cores
 part soak_long 11 tests ''
 part identity_long 6 tests ''
 part vanishing_long 1 tests ''
@@ -74,6 +76,8 @@ run_packet_hops() { target/release/examples/packet_hops --json; }
 run_ratio() { target/release/examples/ratio --json; }
 run_cost() { "${as_root[@]}" target/release/examples/cost --json; }
 run_hostile_long() { quic_test hostile hostile_long "${release[@]}"; }
+run_forged_long() { quic_test hostile forged_long "${release[@]}"; }
+run_forged_s2n_long() { quic_test s2n forged_s2n_long "${whole[@]}"; }
 run_soak_long() { quic_test soak soak_long "${whole[@]}"; }
 run_identity_long() { quic_test identity identity_long "${whole[@]}"; }
 run_vanishing_long() { quic_test telemetry vanishing_long "${whole[@]}"; }

@@ -264,6 +264,22 @@ PARTS = {
             at_most("resident_growth_kib", 65536, "crates/quic/tests/hostile.rs: 64 MiB"),
         ],
     },
+    "forged_long": {
+        "what": "ten million datagrams with forged telemetry in the name of the peer, none of them believed, in quinn",
+        "figures": hostile,
+        "marks": [
+            at_least("datagrams", 9_000_000, "crates/quic/tests/hostile.rs: ten million, less what a full buffer drops"),
+            at_least("goodput_ratio", 0.95, "crates/quic/tests/hostile.rs: honest goodput under attack within 5 %"),
+        ],
+    },
+    "forged_s2n_long": {
+        "what": "the same in s2n-quic",
+        "figures": hostile,
+        "marks": [
+            at_least("datagrams", 9_000_000, "crates/quic/tests/s2n.rs: ten million, less what a full buffer drops"),
+            at_least("goodput_ratio", 0.95, "crates/quic/tests/s2n.rs: honest goodput under attack within 5 %"),
+        ],
+    },
     "soak_long": {
         "what": "ten minutes of 200 QUIC connections at a time that come and go",
         "figures": soak,

@@ -40,8 +40,8 @@ pub(crate) enum Failure {
         expect(dead_code, reason = "a whole build lacks nothing")
     )]
     NotBuilt(&'static str),
-    /// Ctrl-C, SIGTERM or SIGHUP.
-    Interrupted,
+    /// Ctrl-C, SIGTERM or SIGHUP; says what becomes of the work.
+    Interrupted(&'static str),
     /// What was printed did not all get out.
     Output(&'static std::io::Error),
 }
@@ -54,7 +54,7 @@ impl Failure {
             Self::Scenario(_) => 3,
             Self::Gate(_) => 4,
             Self::NotBuilt(_) => 5,
-            Self::Interrupted => 130,
+            Self::Interrupted(_) => 130,
         }
     }
 }
@@ -82,9 +82,7 @@ fn print_failure(failure: &Failure) {
         Failure::Scenario(error) => eprintln!("poseidon: {error}"),
         Failure::Gate(1) => eprintln!("poseidon: a gating claim fails"),
         Failure::Gate(claims) => eprintln!("poseidon: {claims} gating claims fail"),
-        Failure::Interrupted => {
-            eprintln!("poseidon: interrupted; what was finished is kept, and `poseidon report` reads it");
-        }
+        Failure::Interrupted(kept) => eprintln!("poseidon: interrupted; {kept}"),
         Failure::Output(error) => eprintln!("poseidon: cannot write to stdout: {error}"),
     }
 }

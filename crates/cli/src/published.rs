@@ -221,7 +221,7 @@ pub(crate) fn verify(name: &str, results: &Path, how: &How) -> Result<(), Failur
         })?;
     bars.finish();
     if bars.is_interrupted() {
-        return Err(Failure::Interrupted);
+        return Err(Failure::Interrupted("what was finished is kept, and `poseidon report` reads it"));
     }
     let rerun = finished.iter().map(Finished::with_messages).collect::<Result<Vec<Ran>, _>>();
     let rerun = rerun.map_err(|error| Failure::Run(error.to_string()))?;

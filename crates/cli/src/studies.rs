@@ -56,7 +56,7 @@ pub(crate) fn run(
         say!("\nresult {hash}; kept in {}", store.study(&studies[0].name).display());
     }
     if bars.is_interrupted() {
-        return Err(Failure::Interrupted);
+        return Err(Failure::Interrupted("what was finished is kept, and `poseidon report` reads it"));
     }
     gate(&shown, shard == (0, 1))
 }

@@ -9,7 +9,9 @@ fn what_is_written_wrongly_is_a_matter_of_usage() {
     for (args, says) in [
         (&["perf"] as &[&str], "poseidon perf <COMMAND>"),
         (&["perf", "client"], "<SERVER>"),
-        (&["perf", "client", "localhost"], "invalid socket address"),
+        (&["perf", "client", "127.0.0.1:1", "--name", "x"], "--ca <FILE>"),
+        (&["perf", "client", "127.0.0.1:1", "--mtu", "576"], "576 is not in"),
+        (&["perf", "server", "--cert", "x"], "--key <FILE>"),
         (&["perf", "client", "127.0.0.1:1", "--time", "10"], "time without a unit"),
         (&["perf", "client", "127.0.0.1:1", "--interval", "1 ms"], "the shortest is 10 ms"),
         (&["perf", "client", "127.0.0.1:1", "--connections", "0"], "0 is not in"),
@@ -37,7 +39,7 @@ mod with_the_feature {
     use crate::told::{POSEIDON, told};
     use serde_json::Value;
     use std::io::{BufRead as _, BufReader};
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
     use std::process::{Child, Command, Stdio};
     use std::{env, fs, process};
 
@@ -49,8 +51,12 @@ mod with_the_feature {
 
     impl Server {
         fn start(steering: &[&str]) -> Self {
+            Self::start_on("127.0.0.1:0", steering)
+        }
+
+        fn start_on(listen: &str, steering: &[&str]) -> Self {
             let mut child = Command::new(POSEIDON)
-                .args(["perf", "server", "--once", "--listen", "127.0.0.1:0"])
+                .args(["perf", "server", "--once", "--listen", listen])
                 .args(steering)
                 .stderr(Stdio::piped())
                 .spawn()
@@ -78,10 +84,22 @@ mod with_the_feature {
         text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect()
     }
 
+    /// A sequence of JSON texts as RFC 7464 has it: each behind a record separator, with a line's end.
+    fn sequence(file: &Path) -> Vec<Value> {
+        let text = fs::read_to_string(file).expect("it was written");
+        assert!(text.ends_with('\n'), "the last record is whole");
+        let records = text.strip_prefix('\u{1e}').expect("a record separator").split('\u{1e}');
+        records.map(|record| serde_json::from_str(record).unwrap_or_else(|_| panic!("{record}"))).collect()
+    }
+
+    fn log_file(test: &str) -> PathBuf {
+        env::temp_dir().join(format!("poseidon-perf-{test}-{}.sqlog", process::id()))
+    }
+
     #[test]
     fn intervals_then_the_whole_and_every_decision() {
         let server = Server::start(&["--rate", "100 Mbps"]);
-        let file = env::temp_dir().join(format!("poseidon-perf-{}.qlog", process::id()));
+        let file = log_file("intervals");
         let qlog = file.to_str().expect("its path is text");
         let (code, out, err) = told(&[
             "perf",
@@ -100,6 +118,8 @@ mod with_the_feature {
             "--json",
             "--qlog",
             qlog,
+            "--qlog-interval",
+            "0 ns",
         ]);
         assert_eq!(code, 0, "{err}");
         assert!(server.ended_well());
@@ -112,16 +132,22 @@ mod with_the_feature {
         let each: Vec<u64> = whole["flows"].as_array().expect("two").iter().map(bytes).collect();
         assert!(each.iter().all(|bytes| *bytes > 0), "{whole}");
         assert_eq!(bytes(whole), each.iter().sum::<u64>());
+        // Intervals are the server's: together they are the whole, and none lags behind.
+        let in_interval =
+            |interval: &Value| interval["flows"].as_array().expect("two").iter().map(bytes).sum::<u64>();
+        assert_eq!(bytes(whole), intervals.iter().map(in_interval).sum::<u64>());
+        assert!(intervals.iter().all(|interval| in_interval(interval) > 0), "{out}");
         assert_decisions(&file, bytes(whole));
         fs::remove_file(&file).expect("it was written");
     }
 
     /// Both connections decided; what was acknowledged is at least what the server counted.
     fn assert_decisions(file: &Path, counted: u64) {
-        let log = lines(&fs::read_to_string(file).expect("it was written"));
+        let log = sequence(file);
         let [head, decisions @ .., end] = log.as_slice() else { panic!("{log:?}") };
-        assert_eq!((&head["qlog_format"], &end["name"]), (&"NDJSON".into(), &"poseidon:end".into()));
-        assert_eq!(end["data"]["left_out"], 0);
+        assert_eq!((&head["qlog_format"], &end["name"]), (&"JSON-SEQ".into(), &"poseidon:end".into()));
+        assert_eq!(head["trace"]["vantage_point"]["type"], "client");
+        assert_eq!((&end["data"]["lost"], &end["data"]["skipped"]), (&0.into(), &0.into()));
         assert!(decisions.iter().all(|line| line["name"] == "poseidon:decision"));
         let acked = |flow: u64| -> u64 {
             let of = decisions.iter().filter(|line| line["data"]["flow"] == flow);
@@ -129,6 +155,82 @@ mod with_the_feature {
         };
         assert!(acked(1) > 0 && acked(2) > 0);
         assert!(acked(1) + acked(2) >= counted, "{} and {} of {counted}", acked(1), acked(2));
+    }
+
+    #[test]
+    fn a_server_is_found_by_name_and_by_either_address() {
+        for host in ["localhost", "127.0.0.1", "[::1]"] {
+            let server = Server::start_on("[::]:0", &[]);
+            let (_, port) = server.at.rsplit_once(':').expect("a port");
+            let (code, out, err) = told(&["perf", "client", &format!("{host}:{port}"), "--time", "100 ms"]);
+            assert_eq!(code, 0, "{host}: {err}");
+            assert!(out.contains("Mbit/s"), "{out}");
+            assert!(server.ended_well());
+        }
+    }
+
+    #[test]
+    fn jumbo_packets_are_sent_where_they_are_asked_for() {
+        for law in ["poseidon", "quinn"] {
+            let more = ["--law", law, "--mtu", "9000"];
+            let server = Server::start(&more);
+            let args =
+                [&["perf", "client", &server.at, "--time", "500 ms", "--json"], &more as &[&str]].concat();
+            let (code, out, err) = told(&args);
+            assert_eq!(code, 0, "{law}: {err}");
+            let whole = lines(&out).pop().expect("the whole");
+            assert_eq!(whole["lost_packets"], 0, "{law}: {whole}");
+            assert!(server.ended_well());
+        }
+    }
+
+    fn start_client(server: &Server, log: &Path) -> Child {
+        let log = log.to_str().expect("its path is text");
+        let mut client = Command::new(POSEIDON)
+            .args(["perf", "client", &server.at, "--time", "60 s", "--interval", "200 ms", "--json"])
+            .args(["--qlog", log])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command");
+        // It has begun.
+        let mut line = String::new();
+        BufReader::with_capacity(1, client.stdout.as_mut().expect("it is piped"))
+            .read_line(&mut line)
+            .expect("text");
+        assert!(line.contains("from_s"), "{line}");
+        client
+    }
+
+    #[test]
+    fn ctrl_c_prints_the_whole_and_closes_the_log() {
+        let (server, log) = (Server::start(&[]), log_file("ctrl-c"));
+        let client = start_client(&server, &log);
+        let signal = Command::new("kill").args(["-INT", &client.id().to_string()]).status().expect("kill");
+        assert!(signal.success());
+        let output = client.wait_with_output().expect("it is ours");
+        assert_eq!(output.status.code(), Some(130));
+        let out = String::from_utf8(output.stdout).expect("text");
+        let whole = lines(&out).pop().expect("the whole");
+        assert!(whole["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{out}");
+        assert_eq!(sequence(&log).pop().expect("an end")["name"], "poseidon:end");
+        assert!(server.ended_well());
+        fs::remove_file(&log).expect("it was written");
+    }
+
+    #[test]
+    fn a_killed_server_ends_the_client() {
+        let (server, log) = (Server::start(&[]), log_file("killed"));
+        let client = start_client(&server, &log);
+        drop(server);
+        let output = client.wait_with_output().expect("it is ours");
+        assert_eq!(output.status.code(), Some(1));
+        let err = String::from_utf8(output.stderr).expect("text");
+        assert!(err.contains("the connection broke"), "{err}");
+        // Some seconds of silence, and not the minute that it was to take.
+        let intervals = lines(&String::from_utf8(output.stdout).expect("text")).len();
+        assert!(intervals < 60, "{intervals} intervals");
+        fs::remove_file(&log).expect("it was written");
     }
 
     #[test]
@@ -142,6 +244,16 @@ mod with_the_feature {
     }
 
     #[test]
+    fn a_name_that_nobody_has_is_said() {
+        let (code, out, err) = told(&["perf", "client", "nobody.invalid"]);
+        assert_eq!((code, out.as_str()), (1, ""), "{err}");
+        assert!(err.contains("the address of \"nobody.invalid\" cannot be found"), "{err}");
+        let (code, _, err) = told(&["perf", "client", "host:port"]);
+        assert_eq!(code, 2, "{err}");
+        assert!(err.contains("\"port\" is no port"), "{err}");
+    }
+
+    #[test]
     fn what_is_refused_names_cause_and_fix() {
         let client = ["perf", "client", "127.0.0.1:1"];
         for (code, more, says) in [
@@ -152,6 +264,7 @@ mod with_the_feature {
             (2, &["--law", "quinn", "--qlog", "x"], "tells of no decision"),
             (2, &["--law", "quinn", "--set", "a=b"], "has no parameters"),
             (1, &["--qlog", "/nowhere/x"], "opening the log: No such file"),
+            (1, &["--ca", "/nowhere/x"], "/nowhere/x: "),
             (1, &["--bind", "192.0.2.1:0"], "binding the socket"),
         ] {
             let args = [&client as &[&str], more].concat();

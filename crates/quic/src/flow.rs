@@ -13,7 +13,7 @@ use crate::metrics::Gauges;
 use crate::prefix::{NOBODY, Tag};
 use crate::stamp::{Heard, Stamps};
 use core::net::SocketAddr;
-use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One path of one connection.
@@ -21,8 +21,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) struct Flow {
     /// Counts up over all flows of a [`crate::Poseidon`]; a tag comes again, this does not.
     pub(crate) number: u64,
-    /// What our datagrams are marked with; [`NOBODY`] where all tags are taken.
-    tag: AtomicU16,
+    /// What our datagrams are marked with; [`NOBODY`] where the system gave no random number.
+    tag: AtomicU32,
     /// Where they go.
     remote: AtomicU64,
     /// What the peer's datagrams say, to be reflected.
@@ -51,7 +51,7 @@ impl Flow {
     pub(crate) fn new(number: u64) -> Self {
         Self {
             number,
-            tag: AtomicU16::new(NOBODY),
+            tag: AtomicU32::new(NOBODY),
             remote: AtomicU64::new(Fingerprint::NONE.0),
             heard: Heard::default(),
             reverse: Stamps::default(),

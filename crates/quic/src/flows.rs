@@ -1,8 +1,7 @@
 //! All flows by their tags.
 //!
 //! The task that receives holds the list while it goes through a batch of datagrams; it is changed when a connection begins, moves to another
-//! address, or ends. Tags are handed out in turn, so that one is not used again soon: a datagram of its last owner could still
-//! be on the way.
+//! address, or ends. Tags are random, so nobody can tell the tag of one connection from that of another.
 
 use crate::address::Fingerprint;
 use crate::flow::Flow;
@@ -13,10 +12,10 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// So many places at first; doubled while more than a fourth is taken.
-const FIRST_PLACES: usize = 1_024;
-/// As many as tags can name.
-const MOST_PLACES: usize = 1 << Tag::BITS;
+/// So many slots at first; doubled when a fourth is taken. A power of two.
+const FIRST_SLOTS: usize = 1_024;
+/// Random tags that are tried for a free slot. At most a fourth is taken, so a second try is rare and the last one never needed.
+const MOST_TRIES: usize = 64;
 
 /// The list.
 #[derive(Debug)]
@@ -27,9 +26,8 @@ pub(crate) struct Flows {
 
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// By tag; the first is nobody's.
-    places: Vec<Option<Arc<Flow>>>,
-    next: usize,
+    /// By the lowest bits of the tag.
+    slots: Vec<Option<Arc<Flow>>>,
     live: usize,
     /// Connection ids of ours that the other end has not answered to.
     handshakes: BTreeMap<Cid, Arc<Flow>>,
@@ -37,11 +35,11 @@ pub(crate) struct Table {
 
 impl Flows {
     pub(crate) fn new() -> Self {
-        let table = Table { places: vec![None; FIRST_PLACES], next: 1, live: 0, handshakes: BTreeMap::new() };
+        let table = Table { slots: vec![None; FIRST_SLOTS], live: 0, handshakes: BTreeMap::new() };
         Self { table: RwLock::new(table), numbers: AtomicU64::new(1) }
     }
 
-    /// A new flow, with a tag if one is free.
+    /// A new flow.
     pub(crate) fn open(&self) -> Arc<Flow> {
         let flow = Arc::new(Flow::new(self.numbers.fetch_add(1, Relaxed)));
         self.write().give_tag(&flow);
@@ -106,7 +104,7 @@ impl Table {
     /// The flow whose datagrams carry this tag.
     #[inline]
     pub(crate) fn by_tag(&self, tag: Tag) -> Option<&Arc<Flow>> {
-        self.places.get(usize::from(tag))?.as_ref()
+        self.slots[self.slot_of(tag)].as_ref().filter(|flow| flow.tag() == tag)
     }
 
     /// The flow that waits for an answer to this id.
@@ -116,7 +114,7 @@ impl Table {
 
     /// Every flow that has a tag.
     pub(crate) fn each(&self) -> impl Iterator<Item = &Arc<Flow>> {
-        self.places.iter().flatten()
+        self.slots.iter().flatten()
     }
 
     /// Flows, and connection ids that wait.
@@ -124,27 +122,45 @@ impl Table {
         (self.live, self.handshakes.len())
     }
 
+    /// Without a random number of the system's the flow stays without a tag: its peer does not hear of it, and it runs on the RTT.
     fn give_tag(&mut self, flow: &Arc<Flow>) {
-        if self.live * 4 >= self.places.len() && self.places.len() < MOST_PLACES {
-            self.places.resize(self.places.len() * 2, None);
+        if self.live * 4 >= self.slots.len() {
+            self.double();
         }
-        let places = self.places.len();
-        let in_turn = (self.next..places).chain(1..self.next);
-        let Some(free) = in_turn.into_iter().find(|at| self.places[*at].is_none()) else { return };
-        let Ok(tag) = Tag::try_from(free) else { return };
-        self.places[free] = Some(Arc::clone(flow));
-        self.live += 1;
-        self.next = if free + 1 < places { free + 1 } else { 1 };
-        flow.set_tag(tag);
+        for _ in 0..MOST_TRIES {
+            let Ok(tag) = getrandom::u32() else { return };
+            let slot = self.slot_of(tag);
+            if tag == NOBODY || self.slots[slot].is_some() {
+                continue;
+            }
+            flow.set_tag(tag);
+            self.slots[slot] = Some(Arc::clone(flow));
+            self.live += 1;
+            return;
+        }
     }
 
     fn take_tag(&mut self, flow: &Flow) {
-        let tag = flow.tag();
-        if let Some(place @ Some(_)) = self.places.get_mut(usize::from(tag)) {
-            *place = None;
+        let slot = self.slot_of(flow.tag());
+        if self.slots[slot].as_ref().is_some_and(|found| found.number == flow.number) {
+            self.slots[slot] = None;
             self.live -= 1;
         }
         flow.set_tag(NOBODY);
+    }
+
+    /// Flows with different slots keep different ones: of their tags one bit more counts.
+    fn double(&mut self) {
+        let slots = vec![None; self.slots.len() * 2];
+        for flow in core::mem::replace(&mut self.slots, slots).into_iter().flatten() {
+            let slot = self.slot_of(flow.tag());
+            self.slots[slot] = Some(flow);
+        }
+    }
+
+    #[inline]
+    fn slot_of(&self, tag: Tag) -> usize {
+        tag as usize & (self.slots.len() - 1)
     }
 
     fn forget_handshake(&mut self, flow: &Flow) {
@@ -179,17 +195,31 @@ mod tests {
     #[test]
     fn nobody_has_tag_zero_and_no_two_have_the_same() {
         let flows = Flows::new();
-        let all: Vec<_> = (0..MOST_PLACES).map(|_| flows.open()).collect();
+        let all: Vec<_> = (0..20_000).map(|_| flows.open()).collect();
+        for flow in &all {
+            assert_eq!(flows.read().by_tag(flow.tag()).map(|found| found.number), Some(flow.number));
+        }
         let mut tags: Vec<Tag> = all.iter().map(|flow| flow.tag()).collect();
-        // One flow more than tags: it does without.
-        assert_eq!(tags.iter().filter(|tag| **tag == NOBODY).count(), 1);
         tags.sort_unstable();
         tags.dedup();
-        assert_eq!(tags.len(), MOST_PLACES);
+        assert_eq!((tags.len(), tags.contains(&NOBODY)), (all.len(), false));
         for flow in &all {
             flows.close(flow);
         }
         assert_eq!(flows.read().sizes(), (0, 0));
+    }
+
+    /// Each bit is set in half of the tags, give or take five standard deviations, whatever it was in the tag before.
+    #[test]
+    fn a_tag_says_nothing_of_the_next() {
+        let flows = Flows::new();
+        let tags: Vec<Tag> = (0..4_000).map(|_| flows.open().tag()).collect();
+        for bit in 0..Tag::BITS {
+            let set = tags.iter().filter(|tag| *tag >> bit & 1 == 1).count();
+            assert!((1_842..=2_158).contains(&set), "bit {bit}: {set} of 4,000");
+            let changed = tags.windows(2).filter(|two| (two[0] ^ two[1]) >> bit & 1 == 1).count();
+            assert!((1_842..=2_158).contains(&changed), "bit {bit} changes {changed} of 3,999 times");
+        }
     }
 
     #[test]

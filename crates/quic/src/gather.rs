@@ -85,7 +85,7 @@ mod tests {
     use quinn::udp::EcnCodepoint;
     use std::io::IoSliceMut;
 
-    const PREFIX: [u8; PREFIX_BYTES] = [0x10, 1, 2, 3, 0x10, 5, 6, 7, 8, 9, 10, 11];
+    const PREFIX: [u8; PREFIX_BYTES] = [0x10, 1, 2, 3, 0x10, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
     fn socket(address: &str) -> UdpSocket {
         let socket = UdpSocket::bind(address).expect("a port is free");

@@ -131,8 +131,8 @@ impl Heard {
 const STAMP: u64 = 0xffff_ffff;
 
 fn tag_of(word: u64) -> Tag {
-    let [_, _, high, low, ..] = word.to_be_bytes();
-    Tag::from_be_bytes([high, low])
+    let [a, b, c, d, ..] = word.to_be_bytes();
+    Tag::from_be_bytes([a, b, c, d])
 }
 
 fn unpack(word: u64) -> Option<Stamp> {

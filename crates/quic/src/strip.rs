@@ -117,8 +117,8 @@ impl<'a> Stripper<'a> {
         }
     }
 
-    /// Whether a datagram with a prefix had its shim overwritten with something that is none. Its tags still tell whose it is: that
-    /// plain QUIC from the same peer has the same 36 bits there happens once in 10^11 datagrams.
+    /// Whether a datagram with a prefix had its shim overwritten with something that is none. Its tags still tell whose it is: plain
+    /// QUIC from the same peer has the same 68 bits there with probability 2^-68.
     fn is_ruined(&self, bytes: &[u8], peer: Fingerprint) -> bool {
         let Ok(prefix) = Prefix::parse(bytes) else { return false };
         prefix.reflection.is_some()
@@ -283,7 +283,7 @@ mod tests {
         let mut bytes = [
             datagram(9, flow.tag(), (5, 1), 1),
             datagram(9, flow.tag(), (7, 4), 2),
-            datagram(9, flow.tag(), (6, 2), 3)[..40].to_vec(),
+            datagram(9, flow.tag(), (6, 2), 3)[..PREFIX_BYTES + 28].to_vec(),
         ]
         .concat();
         let (tally, meta) = bench.strip(PlainPeers::Serve, &mut bytes, PACKET + PREFIX_BYTES);
@@ -323,6 +323,19 @@ mod tests {
         assert_eq!(meta.len, PACKET);
         assert_eq!(tally.strangers, 1);
         assert_eq!((told(&flow), flow.is_linked()), (None, false));
+    }
+
+    /// Sixteen bits of a tag were guessed, or are those of an endpoint whose tags have no more.
+    #[test]
+    fn half_a_tag_is_not_enough() {
+        let bench = Bench::new();
+        let flow = bench.flow();
+        for guess in [flow.tag() ^ 1, flow.tag() & 0xffff, flow.tag() >> 16] {
+            let mut bytes = datagram(9, guess, (5, 5), 1);
+            let (tally, meta) = bench.strip(PlainPeers::Serve, &mut bytes, PREFIX_BYTES + PACKET);
+            assert_eq!((tally.strangers, meta.len), (1, PACKET));
+            assert_eq!((told(&flow), flow.is_linked()), (None, false));
+        }
     }
 
     #[test]
@@ -366,7 +379,7 @@ mod tests {
                 *first = (*first & 0x0f) | 0x10;
             }
             if random().is_multiple_of(2) && length >= PREFIX_BYTES {
-                bytes[10..12].copy_from_slice(&flow.tag().to_be_bytes());
+                bytes[12..16].copy_from_slice(&flow.tag().to_be_bytes());
             }
             let stride = (random() % 64) as usize;
             let (_, meta) = bench.strip(PlainPeers::Serve, &mut bytes, stride);

@@ -2,13 +2,14 @@
 
 mod common;
 
+use common::attack::{FORGED, LONG, Size, forge_as_peer};
 use common::relay::{Does, Link, Relay, stamp_of};
 use common::{Log, bind, certificate, logged, poseidon, until};
 use core::net::SocketAddr;
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 use poseidon_laws::{AnyParams, BuildError, LAWS};
-use poseidon_quic::prefix::{PREFIX_BYTES, Prefix};
+use poseidon_quic::prefix::{PREFIX_BYTES, Prefix, Tag};
 use poseidon_quic::s2n::{Controllers, Mtu, Shim};
 use poseidon_quic::{Config, ConfigError, Metrics, Mode, PlainPeers, Poseidon, SUPPLIED};
 use poseidon_types::{BitRate, chance::mix};
@@ -288,7 +289,7 @@ async fn no_packet_of_a_connection_goes_without_its_prefix() {
         let mut work = Vec::new();
         for connection in &connections {
             work.push(tokio::spawn(echo(connection.handle(), bytes)));
-            work.push(tokio::spawn(echo(connection.handle(), bytes + 1_440)));
+            work.push(tokio::spawn(echo(connection.handle(), bytes + 1_436)));
         }
         for task in work {
             task.await.expect("it echoes");
@@ -316,9 +317,9 @@ async fn large_packets_have_their_prefix_too() {
     for poseidon in [&near, &far] {
         let metrics = poseidon.metrics();
         println!("{} datagrams", metrics.with_prefix);
-        // Of 1440 bytes they would be 5,600 and more.
+        // Of 1436 bytes they would be 5,600 and more.
         let bytes = bytes as u64;
-        assert!((bytes / 8_940..bytes / 2_880).contains(&metrics.with_prefix), "{metrics:?}");
+        assert!((bytes / 8_936..bytes / 2_880).contains(&metrics.with_prefix), "{metrics:?}");
         assert_eq!((metrics.plain, metrics.malformed), (0, 0), "{metrics:?}");
     }
 }
@@ -409,7 +410,7 @@ async fn garbage_costs_stamps_and_no_data() {
     echo(connection.handle(), 4 * BYTES).await;
     assert!(own_stamps(&log).0 > 10);
     relay.set(Does::Garble);
-    let tags: Vec<u16> = far.metrics().flows.iter().map(|flow| flow.tag).collect();
+    let tags: Vec<Tag> = far.metrics().flows.iter().map(|flow| flow.tag).collect();
     let stranger = bind();
     let noise = async {
         let mut random = 1;
@@ -443,4 +444,66 @@ async fn garbage_costs_stamps_and_no_data() {
         .find_map(|decided| Some((decided.told?, decided.tag)));
     let (told, tag) = last.expect("there were some");
     assert_eq!((told, only_flow(&ours).mode), (stamp_of(STAMP, tag), Mode::Telemetry));
+}
+
+/// Bytes that come back in this time.
+async fn echoed(mut connection: Handle, time: Duration) -> u64 {
+    let (mut receive, mut send) = connection.open_bidirectional_stream().await.expect("it is up").split();
+    let end = tokio::time::Instant::now() + time;
+    let out = async {
+        while tokio::time::Instant::now() < end {
+            send.send(vec![0x5a; 1 << 14].into()).await.expect("the peer reads");
+        }
+        send.reset(0_u8.into()).expect("not ended");
+    };
+    let back = async {
+        let mut bytes = 0;
+        while let Ok(Ok(Some(chunk))) = tokio::time::timeout_at(end, receive.receive()).await {
+            bytes += chunk.len() as u64;
+        }
+        bytes
+    };
+    tokio::join!(out, back).1
+}
+
+/// Gives the median of what a slice of time under attack gets of the one before.
+async fn forged(size: Size) -> f64 {
+    let (near, far) = (poseidon(|_| ()), poseidon(|_| ()));
+    let client = client(&near);
+    let to = server(&far);
+    let link =
+        Link { rate: Some(20_000_000), delay: Duration::from_millis(2), room: Duration::from_millis(100) };
+    let relay = Relay::start(to, link, 0).await;
+    let connection = connect(&client, relay.address).await;
+    echoed(connection.handle(), Duration::from_secs(1)).await;
+    let attack = forge_as_peer(&relay, to, size);
+    let outcome = attack.run(async |time| echoed(connection.handle(), time).await, || ()).await;
+    let metrics = far.metrics();
+    println!(
+        "\n{{\"test\":\"hostile\",\"datagrams\":{},\"goodput_ratio\":{:.4},\"pairs\":{}}}",
+        outcome.sent,
+        outcome.median(),
+        outcome.ratios.len(),
+    );
+    echo(connection.handle(), BYTES).await;
+    // Where the server's buffer was full, a forged datagram did not arrive.
+    assert!(metrics.strangers > outcome.sent / 2, "{metrics:?}");
+    for flow in near.metrics().flows.iter().chain(&far.metrics().flows) {
+        assert!(flow.told.is_none_or(|(_, most)| most < FORGED), "believed: {flow:?}");
+    }
+    outcome.median()
+}
+
+/// A busy machine moves the ratio more than the attack does; the long form holds it to 5 %.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn telemetry_forged_in_the_peers_name_is_ignored() {
+    let ratio = forged(Size { datagrams: 30_000, per_second: 10_000 }).await;
+    assert!(ratio > 0.5, "{ratio}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "five minutes, ten million datagrams: .ci/long"]
+async fn forged_s2n_long() {
+    let ratio = forged(LONG).await;
+    assert!(ratio > 0.95, "{ratio}");
 }

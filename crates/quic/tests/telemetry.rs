@@ -6,7 +6,7 @@ use common::Log;
 use common::relay::{Does, Link, Relay};
 use core::net::SocketAddr;
 use core::time::Duration;
-use poseidon_quic::perf::{ClientArgs, Interval, ServerArgs, Steering, Summary, run, serve};
+use poseidon_quic::perf::{ClientArgs, Interval, ServerArgs, Steering, Stop, Summary, run, serve};
 use poseidon_quic::{Config, Decided, Mode};
 use poseidon_types::{BitRate, Nanos};
 use std::sync::Arc;
@@ -83,7 +83,9 @@ async fn through(phases: &[Does], phase: Duration, config: Config) -> Outcome {
         }
     });
     let mut intervals = Vec::new();
-    let summary = run(client, |interval| intervals.push(interval.clone())).await.expect("it measures");
+    let summary = run(client, &Stop::default(), |interval| intervals.push(interval.clone()))
+        .await
+        .expect("it measures");
     serving.await.expect("no panic").expect("it served");
     let log = core::mem::take(&mut *log.lock().expect("nobody panics"));
     Outcome { summary, intervals, log, relay }

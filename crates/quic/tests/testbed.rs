@@ -20,7 +20,7 @@
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use poseidon_laws::AnyParams;
-use poseidon_quic::perf::{ClientArgs, Interval, ServerArgs, Steering, run, serve};
+use poseidon_quic::perf::{ClientArgs, Interval, ServerArgs, Steering, Stop, run, serve};
 use poseidon_quic::{Config, Decided, Observer};
 use poseidon_types::BitRate;
 use poseidon_wire::shim::DEFAULT_UDP_PORT;
@@ -443,7 +443,7 @@ fn host() {
             args.connections = words[4].parse().expect("a number");
             args.duration = Duration::from_secs(words[5].parse().expect("seconds"));
             say("ready");
-            let summary = run(args, |_| ()).await.expect("it measures");
+            let summary = run(args, &Stop::default(), |_| ()).await.expect("it measures");
             let mode = summary.flows[0].mode;
             let lost = summary.lost_packets;
             say(&format!("{:.3} {:.4} {mode} {lost}", summary.goodput_mbps, summary.jain));
@@ -471,7 +471,7 @@ async fn watch(to: SocketAddr, mut steering: Steering, time: Duration) {
     let report = |interval: &Interval| {
         say(&format!("at {:.2} {} {:.2}", interval.to_s, interval.flows[0].mode, interval.goodput_mbps));
     };
-    let summary = run(args, report).await.expect("it measures");
+    let summary = run(args, &Stop::default(), report).await.expect("it measures");
     let log = log.lock().expect("nobody panics");
     let acks: Vec<u64> =
         log.iter().filter(|decided| !decided.acked.is_zero()).map(|decided| decided.at.get()).collect();

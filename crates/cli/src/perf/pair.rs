@@ -2,16 +2,20 @@
 
 use super::args::{ClientArgs, Perf, SteeringArgs};
 use crate::{Failure, catalog};
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use poseidon_quic::Config;
-use poseidon_quic::perf::{self, PerfError, ServerArgs, Steering, block_on};
+use poseidon_quic::perf::{self, DEFAULT_PORT, Identity, PerfError, ServerArgs, Steering, Stop, block_on};
 use poseidon_types::Nanos;
+use std::net::ToSocketAddrs as _;
 
 pub(crate) fn run(command: &Perf) -> Result<(), Failure> {
     match command {
-        Perf::Server { listen, once, steering } => {
+        Perf::Server { listen, cert, key, once, steering } => {
             let mut args = ServerArgs::new(steering.steering()?);
-            (args.listen, args.once) = (*listen, *once);
+            (args.listen, args.once, args.ip_mtu) = (*listen, *once, steering.mtu);
+            args.identity =
+                cert.clone().zip(key.clone()).map(|(certificate, key)| Identity { certificate, key });
             let ready = |at| eprintln!("listening on {at}");
             block_on(perf::serve(args, ready)).map_err(failed)
         }
@@ -20,8 +24,12 @@ pub(crate) fn run(command: &Perf) -> Result<(), Failure> {
 }
 
 fn client(args: &ClientArgs) -> Result<(), Failure> {
-    let mut asked = perf::ClientArgs::new(args.server, args.steering.steering()?);
+    let (host, server) = resolve(&args.server)?;
+    let mut asked = perf::ClientArgs::new(server, args.steering.steering()?);
     asked.bind = args.bind.unwrap_or(asked.bind);
+    asked.ip_mtu = args.steering.mtu;
+    asked.authority.clone_from(&args.ca);
+    asked.server_name = args.ca.is_some().then(|| args.name.clone().unwrap_or(host));
     asked.connections = args.connections.into();
     asked.streams = args.streams.into();
     asked.duration = duration(args.time);
@@ -30,7 +38,16 @@ fn client(args: &ClientArgs) -> Result<(), Failure> {
         return Err(Failure::Usage("--qlog: quinn's own congestion control tells of no decision".into()));
     }
     asked.qlog.clone_from(&args.qlog);
-    let summary = block_on(perf::run(asked, |interval| {
+    asked.qlog_interval = duration(args.qlog_interval);
+    let stop = Stop::default();
+    let ask = stop.clone();
+    // For Ctrl-C, SIGTERM and SIGHUP; the second time, at once.
+    let _ = ctrlc::set_handler(move || {
+        if ask.now() {
+            std::process::exit(130);
+        }
+    });
+    let summary = block_on(perf::run(asked, &stop, |interval| {
         if args.json {
             say!("{}", serde_json::to_string(interval).unwrap_or_default());
         } else {
@@ -43,7 +60,30 @@ fn client(args: &ClientArgs) -> Result<(), Failure> {
     } else {
         say!("{summary}");
     }
-    Ok(())
+    if stop.is_asked_for() { Err(Failure::Interrupted("what was sent by then is counted")) } else { Ok(()) }
+}
+
+/// The host as it was written, and its first address.
+fn resolve(server: &str) -> Result<(String, SocketAddr), Failure> {
+    if let Ok(address) = server.parse::<SocketAddr>() {
+        return Ok((address.ip().to_string(), address));
+    }
+    let bare = server.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(server);
+    if let Ok(ip) = bare.parse::<IpAddr>() {
+        return Ok((ip.to_string(), SocketAddr::new(ip, DEFAULT_PORT)));
+    }
+    let (host, port) = match server.rsplit_once(':') {
+        Some((host, port)) => {
+            let port =
+                port.parse().map_err(|_| Failure::Usage(format!("{server:?}: {port:?} is no port")))?;
+            (host, port)
+        }
+        None => (server, DEFAULT_PORT),
+    };
+    let unknown = |why: String| Failure::Run(format!("the address of {host:?} cannot be found: {why}"));
+    let mut addresses = (host, port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
+    let address = addresses.next().ok_or_else(|| unknown("it has none".to_owned()))?;
+    Ok((host.to_owned(), address))
 }
 
 impl SteeringArgs {

@@ -1,15 +1,19 @@
-//! Every decision of a law, one JSON value per line: the shape of qlog's text sequences, with an event of our own.
+//! Decisions of a law as qlog: a sequence of JSON texts (RFC 7464), each behind a record separator, with an event of our own.
 //!
 //! ```text
-//! {"time":12.482,"name":"poseidon:decision","data":{"flow":1,"cause":"ack","mode":"telemetry","rtt_ns":…}}
+//! <RS>{"time":12.482,"name":"poseidon:decision","group_id":"1","data":{"cause":"ack","mode":"telemetry","rtt_ns":…}}
 //! ```
 //!
-//! Connections must not wait for a disk: lines go through a queue to a thread of their own. Where the queue is full, decisions are left
-//! out, and the last line says how many.
+//! Connections must not wait for a disk: decisions go through a queue to a thread of their own. Where the queue is full, decisions are lost.
+//! Of those on ACKs at most one per connection and interval is written. The last record says how many were lost and how many were skipped.
 
-use crate::config::{Decided, Observer};
+use crate::config::{Cause, Decided, Observer};
+use crate::signal::Mode;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use serde_json::json;
+use core::time::Duration;
+use poseidon_types::Nanos;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
@@ -27,25 +31,26 @@ enum Word {
 
 pub(super) struct Log {
     queue: SyncSender<Word>,
-    left_out: Arc<AtomicU64>,
+    lost: Arc<AtomicU64>,
     writer: JoinHandle<io::Result<()>>,
 }
 
 impl Log {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, interval: Duration) -> io::Result<Self> {
         let file = BufWriter::new(File::create(path)?);
         let (queue, words) = sync_channel(QUEUE);
-        let left_out = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&left_out);
-        let writer = thread::spawn(move || write(file, &words, &count));
-        Ok(Self { queue, left_out, writer })
+        let lost = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&lost);
+        let interval = Nanos::new(u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX));
+        let writer = thread::spawn(move || write(file, &words, Sampling::new(interval), &count));
+        Ok(Self { queue, lost, writer })
     }
 
     pub(super) fn observer(&self) -> Observer {
-        let (queue, left_out) = (self.queue.clone(), Arc::clone(&self.left_out));
+        let (queue, lost) = (self.queue.clone(), Arc::clone(&self.lost));
         Observer(Arc::new(move |decided| {
             if let Err(TrySendError::Full(_)) = queue.try_send(Word::Decided(*decided)) {
-                left_out.fetch_add(1, Relaxed);
+                lost.fetch_add(1, Relaxed);
             }
         }))
     }
@@ -59,23 +64,77 @@ impl Log {
     }
 }
 
-fn write(mut file: BufWriter<File>, words: &Receiver<Word>, left_out: &AtomicU64) -> io::Result<()> {
-    let head = json!({ "qlog_version": "0.3", "qlog_format": "NDJSON", "title": "poseidon" });
-    writeln!(file, "{head}")?;
-    while let Ok(Word::Decided(decided)) = words.recv() {
-        writeln!(file, "{}", line(&decided))?;
+/// Which decisions are written.
+struct Sampling {
+    interval: Nanos,
+    /// By connection: when one was written, and what it steered by.
+    last: BTreeMap<u64, (Nanos, Mode)>,
+    skipped: u64,
+}
+
+impl Sampling {
+    const fn new(interval: Nanos) -> Self {
+        Self { interval, last: BTreeMap::new(), skipped: 0 }
     }
-    writeln!(file, "{}", json!({ "name": "poseidon:end", "data": { "left_out": left_out.load(Relaxed) } }))?;
+
+    /// The first, losses, changes of mode, and what comes an interval after the last one.
+    fn takes(&mut self, decided: &Decided) -> bool {
+        let takes = self.last.get(&decided.flow).is_none_or(|(at, mode)| {
+            decided.cause != Cause::Ack || decided.mode != *mode || decided.at - *at >= self.interval
+        });
+        if takes {
+            self.last.insert(decided.flow, (decided.at, decided.mode));
+        } else {
+            self.skipped += 1;
+        }
+        takes
+    }
+}
+
+fn write(
+    mut file: BufWriter<File>,
+    words: &Receiver<Word>,
+    mut sampling: Sampling,
+    lost: &AtomicU64,
+) -> io::Result<()> {
+    let head = json!({
+        "qlog_version": "0.3",
+        "qlog_format": "JSON-SEQ",
+        "title": "poseidon",
+        "trace": {
+            "vantage_point": { "type": "client" },
+            "common_fields": { "time_format": "relative", "reference_time": 0 },
+        },
+    });
+    record(&mut file, &head)?;
+    let mut last = Nanos::ZERO;
+    while let Ok(Word::Decided(decided)) = words.recv() {
+        last = last.max(decided.at);
+        if sampling.takes(&decided) {
+            record(&mut file, &event(&decided))?;
+        }
+    }
+    let left_out = json!({ "lost": lost.load(Relaxed), "skipped": sampling.skipped });
+    record(&mut file, &json!({ "time": milliseconds(last), "name": "poseidon:end", "data": left_out }))?;
     file.flush()
 }
 
-fn line(decided: &Decided) -> serde_json::Value {
+/// One text of the sequence.
+fn record(file: &mut impl io::Write, value: &Value) -> io::Result<()> {
+    writeln!(file, "\u{1e}{value}")
+}
+
+fn milliseconds(time: Nanos) -> f64 {
+    time.get() as f64 / 1e6
+}
+
+fn event(decided: &Decided) -> Value {
     json!({
-        "time": decided.at.get() as f64 / 1e6,
+        "time": milliseconds(decided.at),
         "name": "poseidon:decision",
+        "group_id": decided.flow.to_string(),
         "data": {
             "flow": decided.flow,
-            "tag": decided.tag,
             "cause": decided.cause.name(),
             "mode": decided.mode.name(),
             "rtt_ns": decided.rtt.get(),

@@ -6,8 +6,8 @@
 //!   reports                                       <──  says every interval how many have come
 //! ```
 //!
-//! Goodput is what the server has counted. It encrypts, and it trusts whoever answers: it is a measuring tool, not a way to carry
-//! secrets.
+//! Goodput is what the server has counted, in the server's own intervals. The pair encrypts. Unless it is given certificates, the client
+//! trusts whoever answers.
 
 mod args;
 mod client;
@@ -15,11 +15,13 @@ mod endpoint;
 mod log;
 mod report;
 mod server;
+mod stop;
 
-pub use args::{ClientArgs, PerfError, ServerArgs, Steering};
+pub use args::{ClientArgs, DEFAULT_PORT, Identity, PerfError, ServerArgs, Steering};
 pub use client::run;
 pub use report::{Flow, Interval, Summary, jain};
 pub use server::serve;
+pub use stop::Stop;
 
 /// Runs one end to its end, for programs that have no runtime of their own.
 pub fn block_on<T>(end: impl Future<Output = Result<T, PerfError>>) -> Result<T, PerfError> {

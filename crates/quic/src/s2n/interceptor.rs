@@ -1,4 +1,4 @@
-//! The prefix before every packet, in s2n-quic's own buffers: no copy on the way in, one move by twelve bytes on the way out.
+//! The prefix before every packet, in s2n-quic's own buffers: no copy on the way in, one move by sixteen bytes on the way out.
 //!
 //! The calls that a datagram makes follow each other on one thread, as in quinn: the controller counts the packet, then the interceptor is handed the datagram
 //! (`context.rs`).
@@ -131,10 +131,10 @@ mod tests {
     fn a_packet_and_its_prefix_fit_what_the_endpoint_may_send() {
         let of = |packet| Mtu { packet };
         // The configured packet, if the endpoint's IP packets hold it behind a prefix.
-        assert_eq!(of(1_440).most(true, 1_500), 1_440 + 28);
-        assert_eq!(of(1_440).most(false, 1_500), 1_440 + 48);
-        assert_eq!(of(8_940).most(true, 1_500), 1_488);
+        assert_eq!(of(1_436).most(true, 1_500), 1_436 + 28);
+        assert_eq!(of(1_436).most(false, 1_500), 1_436 + 48);
+        assert_eq!(of(8_940).most(true, 1_500), 1_484);
         assert_eq!(of(8_940).most(true, 9_000), 8_968);
-        assert_eq!(of(u16::MAX).most(false, 9_000), 8_988);
+        assert_eq!(of(u16::MAX).most(false, 9_000), 8_984);
     }
 }

@@ -1,6 +1,7 @@
 //! Two ends and a switch between them, in one process and with real datagrams.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub(crate) mod attack;
 pub(crate) mod relay;
 
 use core::net::SocketAddr;

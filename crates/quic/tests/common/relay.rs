@@ -59,16 +59,18 @@ pub(crate) struct Relay {
     pub(crate) longest_wait: AtomicU64,
     /// Which tags were seen with which connection id, each way.
     seen: Mutex<BTreeMap<Id, BTreeSet<Tag>>>,
+    /// The sockets that the server knows as its peers.
+    backs: Mutex<Vec<std::net::UdpSocket>>,
 }
 
 /// The delay that a relay without a queue stamps on a datagram under this tag.
 pub(crate) fn stamp_of(stamp: u16, tag: Tag) -> Nanos {
-    Nanos::new(u64::from(stamp + tag % 1_000) << 8)
+    Nanos::new((u64::from(stamp) + u64::from(tag % 1_000)) << 8)
 }
 
 impl Relay {
     pub(crate) async fn start(server: SocketAddr, link: Link, stamp: u16) -> Arc<Self> {
-        let front = Arc::new(socket());
+        let front = Arc::new(tokio_socket(bind_for_tokio()));
         let relay = Arc::new(Self {
             address: front.local_addr().expect("bound"),
             does: AtomicU8::new(Does::Stamp as u8),
@@ -78,9 +80,16 @@ impl Relay {
             drops: AtomicU64::new(0),
             longest_wait: AtomicU64::new(0),
             seen: Mutex::default(),
+            backs: Mutex::default(),
         });
         tokio::spawn(Arc::clone(&relay).forward(front, server));
         relay
+    }
+
+    /// The first socket towards the server, to send from a peer's address what the peer did not send.
+    pub(crate) fn copy_of_socket(&self) -> std::net::UdpSocket {
+        let backs = self.backs.lock().expect("nobody panics");
+        backs.first().expect("a client has sent").try_clone().expect("a descriptor is free")
     }
 
     pub(crate) fn set(&self, does: Does) {
@@ -105,7 +114,10 @@ impl Relay {
             let (back, line) = match backs.entry(from) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(new) => {
-                    let back = Arc::new(socket());
+                    let socket = bind_for_tokio();
+                    let copy = socket.try_clone().expect("a descriptor is free");
+                    self.backs.lock().expect("nobody panics").push(copy);
+                    let back = Arc::new(tokio_socket(socket));
                     tokio::spawn(Arc::clone(&self).back(Arc::clone(&front), Arc::clone(&back), from));
                     let line = late(Arc::clone(&back));
                     new.insert((back, line))
@@ -209,9 +221,13 @@ fn late(socket: Arc<UdpSocket>) -> mpsc::UnboundedSender<Late> {
 }
 
 /// With room: what a relay drops, it counts.
-fn socket() -> UdpSocket {
+fn bind_for_tokio() -> std::net::UdpSocket {
     let socket = super::bind();
     socket.set_nonblocking(true).expect("a socket can");
+    socket
+}
+
+fn tokio_socket(socket: std::net::UdpSocket) -> UdpSocket {
     UdpSocket::from_std(socket).expect("inside a runtime")
 }
 
