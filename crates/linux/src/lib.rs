@@ -54,6 +54,7 @@ pub mod in_kernel;
 mod maps;
 pub mod metrics;
 pub mod peers;
+mod pin_folder;
 pub mod port;
 pub mod replay;
 pub mod rpm;

@@ -14,6 +14,7 @@
 //! it stays: only a clsact that we brought is taken away with the last of us.
 
 use crate::in_kernel::{KernelError, may_load, refused};
+use crate::pin_folder;
 use core::fmt;
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{Link, MapCore as _, MapHandle, Object, ObjectBuilder, Program, ProgramInput, ProgramMut};
@@ -292,7 +293,7 @@ impl Kind {
         let folder = self.folder(device)?;
         // Of a device that is gone and had the same number.
         forget(&folder)?;
-        fs::create_dir_all(&folder).map_err(file(&folder))?;
+        pin_folder::make(&folder).map_err(file(&folder))?;
         for name in self.maps {
             loaded.map(name)?.pin(folder.join(name)).map_err(refused("pinning a map"))?;
         }
@@ -309,7 +310,7 @@ impl Kind {
             forget(&others)?;
             tool("tc", &["qdisc", "add", "dev", &device.name, "clsact"])?;
         } else if !self.has_company(device)? {
-            fs::create_dir_all(&others).map_err(file(&others))?;
+            pin_folder::make(&others).map_err(file(&others))?;
         }
         for (name, side) in self.programs {
             let program = loaded.program(name)?;

@@ -26,6 +26,12 @@ pub(super) fn run(command: &Tcp) -> Result<(), Failure> {
                 why => failed(why),
             })?;
             say!("{}", path.display());
+            if tcp::is_root(&path) {
+                eprintln!(
+                    "warning: this is the root of all cgroups: every new connection of the machine gets poseidon, \
+                     those of daemons and of your own shell too"
+                );
+            }
             eprintln!(
                 "on; a program that is started in this cgroup has it: echo $$ > {}/cgroup.procs",
                 path.display()
@@ -74,6 +80,7 @@ fn status_json(status: &TcpStatus) -> Value {
         "since_s": status.since.as_secs(),
         "cgroup": status.cgroup,
         "flows": status.flows,
+        "is_attached": status.is_attached,
         "agreed": status.agreed,
         "refused": status.refused,
         "unchosen": status.unchosen,

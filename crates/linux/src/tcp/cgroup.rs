@@ -50,6 +50,12 @@ pub fn own_path() -> Result<PathBuf, TcpError> {
     mount_of(&mounts, "cgroup2").map(|root| root.join(NAME)).ok_or(TcpError::NoCgroups)
 }
 
+/// Whether every process of the machine is in this cgroup.
+pub fn is_root(cgroup: &Path) -> bool {
+    let root = fs::read_to_string("/proc/self/mounts").ok().and_then(|mounts| mount_of(&mounts, "cgroup2"));
+    root.is_some_and(|root| fs::canonicalize(cgroup).is_ok_and(|cgroup| cgroup == root))
+}
+
 /// Where a file system of this type is mounted: the second word of its line.
 pub(crate) fn mount_of(mounts: &str, kind: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {

@@ -19,7 +19,7 @@ mod power;
 mod settings;
 
 pub(crate) use cgroup::mount_of;
-pub use cgroup::own_path as own_cgroup;
+pub use cgroup::{is_root, own_path as own_cgroup};
 pub use error::TcpError;
 pub use flows::{Counters, Mode, TcpFlow, flows};
 pub(crate) use power::try_loading;

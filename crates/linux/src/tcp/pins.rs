@@ -10,6 +10,7 @@
 
 use super::cgroup::mount_of;
 use super::error::TcpError;
+use crate::pin_folder;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,8 @@ pub(super) fn at(name: &str) -> PathBuf {
 /// Whether anything is pinned: half of it counts, so that it can be switched off.
 /// Who may not look is told so, and not that nothing is there.
 pub(super) fn any() -> Result<bool, TcpError> {
+    let root = Path::new(pin_folder::ROOT);
+    pin_folder::check(root).map_err(TcpError::file("looking into", root))?;
     let is_there = |path: PathBuf| path.try_exists().map_err(TcpError::file("looking for", path));
     ALL.into_iter().try_fold(false, |found, name| Ok(found || is_there(at(name))?))
 }
@@ -44,14 +47,15 @@ pub(super) fn make_folder() -> Result<(), TcpError> {
     let mounts =
         fs::read_to_string("/proc/self/mounts").map_err(TcpError::file("reading", "/proc/self/mounts"))?;
     if mount_of(&mounts, "bpf").is_none() {
-        let status = Command::new("mount").args(["-t", "bpf", "bpf", BPF_FILE_SYSTEM]).status();
+        let status =
+            Command::new("mount").args(["-t", "bpf", "-o", "mode=0700", "bpf", BPF_FILE_SYSTEM]).status();
         let status = status.map_err(TcpError::file("running mount for", BPF_FILE_SYSTEM))?;
         if !status.success() {
             let why = io::Error::other(format!("mount: {status}"));
             return Err(TcpError::File { doing: "mounting", path: BPF_FILE_SYSTEM.into(), why });
         }
     }
-    fs::create_dir_all(FOLDER).map_err(TcpError::file("making", FOLDER))
+    pin_folder::make(Path::new(FOLDER)).map_err(TcpError::file("making", FOLDER))
 }
 
 /// Removes everything that is there, even after a failure in between; tells the first failure.

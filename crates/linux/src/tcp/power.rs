@@ -8,11 +8,12 @@ use super::settings::Settings;
 use crate::in_kernel::{KernelError, may_load};
 use core::fmt;
 use core::time::Duration;
-use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::query::{LinkTypeInfo, ProgInfoIter};
 use libbpf_rs::{Link, Map, MapCore as _, MapFlags, MapHandle, MapMut, Object, ObjectBuilder, ProgramMut};
 use poseidon_types::BitRate;
 use std::fs::{self, File};
 use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use zerocopy::{FromBytes, Immutable, IntoBytes as _, KnownLayout};
 
@@ -71,6 +72,8 @@ pub struct TcpStatus {
     pub since: Duration,
     /// The cgroup whose sockets speak the option.
     pub cgroup: PathBuf,
+    /// Whether the option is attached to it. It is not where the cgroup was removed, or made anew, as when a service restarts.
+    pub is_attached: bool,
     /// How many sockets run the law.
     pub flows: usize,
     /// Connections over all the time whose ends both speak the option.
@@ -106,7 +109,12 @@ pub fn status() -> Result<Option<TcpStatus>, TcpError> {
     let cgroup = named_cgroup(&settings).map_or_else(own_path, |path| Ok(PathBuf::from(path)))?;
     let option =
         Link::open(pins::at(pins::OPTION)).map_err(TcpError::refused("opening the pinned option"))?;
-    let attached = option.info().map_err(TcpError::refused("asking for the option's program"))?.prog_id;
+    let info = option.info().map_err(TcpError::refused("asking for the option's program"))?;
+    let attached = info.prog_id;
+    let is_attached = match info.info {
+        LinkTypeInfo::Cgroup(at) => fs::metadata(&cgroup).is_ok_and(|folder| folder.ino() == at.cgroup_id),
+        _ => false,
+    };
     let programs: Vec<_> = ProgInfoIter::default().collect();
     let option = programs.iter().find(|program| program.id == attached);
     let loaded = option.map(|program| program.load_time);
@@ -123,6 +131,7 @@ pub fn status() -> Result<Option<TcpStatus>, TcpError> {
     Ok(Some(TcpStatus {
         since: uptime()?.saturating_sub(loaded.unwrap_or_default()),
         cgroup,
+        is_attached,
         flows: flows()?.len(),
         agreed: totals.agreed,
         refused: totals.refused,
@@ -135,6 +144,13 @@ pub fn status() -> Result<Option<TcpStatus>, TcpError> {
 impl fmt::Display for TcpStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "on for {} s in the cgroup {}", self.since.as_secs(), self.cgroup.display())?;
+        if !self.is_attached {
+            writeln!(
+                f,
+                "NOT ATTACHED: the cgroup was removed, or made anew, and its new sockets do not get poseidon; \
+                 run `poseidon tcp disable` and `poseidon tcp enable`"
+            )?;
+        }
         writeln!(f, "{} sockets run the law", self.flows)?;
         writeln!(
             f,
