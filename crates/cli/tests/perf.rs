@@ -244,7 +244,7 @@ mod with_the_feature {
     }
 
     #[test]
-    fn a_name_that_nobody_has_is_said() {
+    fn unknown_host_name_is_reported() {
         let (code, out, err) = told(&["perf", "client", "nobody.invalid"]);
         assert_eq!((code, out.as_str()), (1, ""), "{err}");
         assert!(err.contains("the address of \"nobody.invalid\" cannot be found"), "{err}");

@@ -96,15 +96,15 @@ fn a_scenario_names_its_figure() {
 
 #[test]
 fn every_cell_can_be_worked_out_and_every_claim_judged() {
-    work_out_and_judge(studies(false));
+    check_and_judge(studies(false));
 }
 
 #[test]
 fn every_cell_of_a_quick_study_can_be_worked_out_and_every_claim_judged() {
-    work_out_and_judge(studies(true));
+    check_and_judge(studies(true));
 }
 
-fn work_out_and_judge(studies: Vec<Study>) {
+fn check_and_judge(studies: Vec<Study>) {
     let simulator = Simulator::with_threads(NonZeroU32::MIN);
     for study in studies {
         study.check(&simulator).unwrap_or_else(|error| panic!("{error}"));

@@ -11,11 +11,12 @@ use std::path::Path;
 /// All of ours is in it.
 pub(crate) const ROOT: &str = "/sys/fs/bpf/poseidon";
 
+const ROOT_USER: u32 = 0;
 /// What only its owner may do.
 const OWNER_ONLY: u32 = 0o700;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Makes a folder below [`ROOT`], and those on the way; each is or becomes the caller's own.
+/// Makes a folder below [`ROOT`], and those on the way; each is or becomes root's own.
 pub(crate) fn make(folder: &Path) -> io::Result<()> {
     let ours = folder.ancestors().take_while(|at| at.starts_with(ROOT));
     for at in ours.collect::<Vec<_>>().into_iter().rev() {
@@ -33,11 +34,10 @@ pub(crate) fn check(folder: &Path) -> io::Result<()> {
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),
         found => found?,
     };
-    let owner = fs::metadata("/proc/self")?.uid();
     if !found.is_dir() {
         return Err(io::Error::other("it is no folder; remove it"));
     }
-    if found.uid() != owner {
+    if found.uid() != ROOT_USER {
         let (uid, path) = (found.uid(), folder.display());
         return Err(io::Error::other(format!(
             "it belongs to user {uid}, who could switch poseidon off; rm -r {path}"

@@ -17,8 +17,8 @@ const NOBODY: &str = "65534";
 #[ignore = "needs root and a kernel with BPF: .ci/linux"]
 fn operators_and_other_users() {
     if env::var_os(INSIDE).is_some() {
-        a_cgroup_that_is_made_anew_is_told();
-        the_folder_of_another_user_is_refused();
+        recreated_cgroup_is_reported();
+        folder_of_another_user_is_refused();
         return;
     }
     let private = "mount -t bpf -o mode=1777 bpf /sys/fs/bpf && exec \"$0\" \"$@\"";
@@ -41,7 +41,7 @@ fn is_attached() -> bool {
     tcp::status().unwrap_or_else(|error| panic!("{error}")).expect("it is on").is_attached
 }
 
-fn a_cgroup_that_is_made_anew_is_told() {
+fn recreated_cgroup_is_reported() {
     let own = tcp::own_cgroup().unwrap_or_else(|error| panic!("{error}"));
     let cgroup = own.with_file_name(format!("poseidon-operator-{}", id()));
     fs::create_dir(&cgroup).expect("root may");
@@ -61,7 +61,7 @@ fn a_cgroup_that_is_made_anew_is_told() {
     assert!(!tcp::is_root(&own) && tcp::is_root(own.parent().expect("the root")));
 }
 
-fn the_folder_of_another_user_is_refused() {
+fn folder_of_another_user_is_refused() {
     let folder = "/sys/fs/bpf/poseidon";
     let made = Command::new("setpriv")
         .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "mkdir", folder])

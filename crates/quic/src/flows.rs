@@ -125,7 +125,7 @@ impl Table {
     /// Without a random number of the system's the flow stays without a tag: its peer does not hear of it, and it runs on the RTT.
     fn give_tag(&mut self, flow: &Arc<Flow>) {
         if self.live * 4 >= self.slots.len() {
-            self.double();
+            self.grow();
         }
         for _ in 0..MOST_TRIES {
             let Ok(tag) = getrandom::u32() else { return };
@@ -150,7 +150,7 @@ impl Table {
     }
 
     /// Flows with different slots keep different ones: of their tags one bit more counts.
-    fn double(&mut self) {
+    fn grow(&mut self) {
         let slots = vec![None; self.slots.len() * 2];
         for flow in core::mem::replace(&mut self.slots, slots).into_iter().flatten() {
             let slot = self.slot_of(flow.tag());

@@ -40,10 +40,10 @@ fn client(args: &ClientArgs) -> Result<(), Failure> {
     asked.qlog.clone_from(&args.qlog);
     asked.qlog_interval = duration(args.qlog_interval);
     let stop = Stop::default();
-    let ask = stop.clone();
+    let request = stop.clone();
     // For Ctrl-C, SIGTERM and SIGHUP; the second time, at once.
     let _ = ctrlc::set_handler(move || {
-        if ask.now() {
+        if request.request() {
             std::process::exit(130);
         }
     });
@@ -60,7 +60,7 @@ fn client(args: &ClientArgs) -> Result<(), Failure> {
     } else {
         say!("{summary}");
     }
-    if stop.is_asked_for() { Err(Failure::Interrupted("what was sent by then is counted")) } else { Ok(()) }
+    if stop.is_requested() { Err(Failure::Interrupted("what was sent by then is counted")) } else { Ok(()) }
 }
 
 /// The host as it was written, and its first address.

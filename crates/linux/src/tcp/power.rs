@@ -72,7 +72,7 @@ pub struct TcpStatus {
     pub since: Duration,
     /// The cgroup whose sockets speak the option.
     pub cgroup: PathBuf,
-    /// Whether the option is attached to it. It is not where the cgroup was removed, or made anew, as when a service restarts.
+    /// Whether the option is attached to it. It is not if the cgroup was removed or recreated, as when a service restarts.
     pub is_attached: bool,
     /// How many sockets run the law.
     pub flows: usize,
@@ -147,7 +147,7 @@ impl fmt::Display for TcpStatus {
         if !self.is_attached {
             writeln!(
                 f,
-                "NOT ATTACHED: the cgroup was removed, or made anew, and its new sockets do not get poseidon; \
+                "NOT ATTACHED: the cgroup was removed or recreated, so its new sockets do not get poseidon; \
                  run `poseidon tcp disable` and `poseidon tcp enable`"
             )?;
         }

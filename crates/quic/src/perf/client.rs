@@ -37,10 +37,11 @@ pub async fn run(
     for _ in 0..args.connections.max(1) {
         connections.push(connect(&endpoint, poseidon.as_ref(), &args).await?);
     }
+    let intervals = intervals(args.duration, args.interval);
     let mut transfers = JoinSet::new();
     let mut counted = Vec::new();
     for connection in &connections {
-        let streams: Vec<_> = (0..args.streams.max(1)).map(|_| Arc::new(Counts::default())).collect();
+        let streams: Vec<_> = (0..args.streams.max(1)).map(|_| Arc::new(Counts::new(intervals))).collect();
         for counts in &streams {
             let (send, receive) = connection.open_bi().await.map_err(PerfError::broken)?;
             transfers.spawn(transfer(send, receive, Work::of(&args, stop), Arc::clone(counts)));
@@ -49,10 +50,9 @@ pub async fn run(
     }
     let mut observed = Observed { connections, counted, reported: Vec::new(), until: Duration::ZERO };
     observed.reported = observed.bytes_after(0);
-    let intervals = intervals(args.duration, args.interval);
     for number in 1..intervals {
         tokio::select! {
-            () = observed.hear_of(number, args.interval) => report(&observed.interval(number)),
+            () = observed.wait_for_count(number, args.interval) => report(&observed.interval(number)),
             // Before its time only because the connection broke.
             Some(ended) = transfers.join_next() => {
                 ended.map_err(PerfError::broken)??;
@@ -122,7 +122,7 @@ async fn transfer(
         send.write_all(&every.to_be_bytes()).await.map_err(PerfError::broken)?;
         let chunk = vec![0x5a; CHUNK];
         let end = Instant::now() + work.duration;
-        while Instant::now() < end && !work.stop.is_asked_for() {
+        while Instant::now() < end && !work.stop.is_requested() {
             send.write_all(&chunk).await.map_err(PerfError::broken)?;
         }
         send.finish().map_err(PerfError::broken)
@@ -137,16 +137,27 @@ async fn transfer(
     tokio::try_join!(out, back).map(|_| ())
 }
 
-/// What the server has said of one stream, one count per interval.
-#[derive(Debug, Default)]
+/// What the server has said of one stream, one count per interval. Whatever a server sends, no more are kept than there are intervals, and
+/// one for the end of the stream.
+#[derive(Debug)]
 struct Counts {
+    limit: usize,
     all: Mutex<Vec<Count>>,
     came: Notify,
 }
 
 impl Counts {
+    fn new(intervals: usize) -> Self {
+        Self { limit: intervals.saturating_add(1), all: Mutex::default(), came: Notify::new() }
+    }
+
     fn add(&self, count: Count) {
-        self.read().push(count);
+        let mut all = self.read();
+        if all.len() == self.limit {
+            all.pop();
+        }
+        all.push(count);
+        drop(all);
         self.came.notify_one();
     }
 
@@ -161,7 +172,7 @@ impl Counts {
         last.checked_sub(1).map_or_else(Count::default, |last| all[last])
     }
 
-    async fn hear_of(&self, number: usize) {
+    async fn wait_for_count(&self, number: usize) {
         while self.read().len() < number {
             self.came.notified().await;
         }
@@ -181,10 +192,10 @@ struct Observed {
 
 impl Observed {
     /// Waits for the server's count of an interval; not for longer than twice the interval, where the server says nothing.
-    async fn hear_of(&self, number: usize, interval: Duration) {
+    async fn wait_for_count(&self, number: usize, interval: Duration) {
         let all = async {
             for counts in self.counted.iter().flatten() {
-                counts.hear_of(number).await;
+                counts.wait_for_count(number).await;
             }
         };
         tokio::select! {
@@ -194,8 +205,9 @@ impl Observed {
     }
 
     fn bytes_after(&self, intervals: usize) -> Vec<u64> {
-        let of_connection =
-            |streams: &Vec<Arc<Counts>>| streams.iter().map(|counts| counts.after(intervals).bytes).sum();
+        let of_connection = |streams: &Vec<Arc<Counts>>| {
+            streams.iter().map(|counts| counts.after(intervals).bytes).fold(0, u64::saturating_add)
+        };
         self.counted.iter().map(of_connection).collect()
     }
 
@@ -243,7 +255,7 @@ mod tests {
 
     #[test]
     fn an_interval_is_what_the_server_counted_in_it() {
-        let counts = Counts::default();
+        let counts = Counts::new(3);
         assert_eq!(counts.after(3).bytes, 0);
         for (ms, bytes) in [(200, 10), (400, 30), (600, 31)] {
             counts.add(Count { at: Duration::from_millis(ms), bytes });
@@ -253,5 +265,11 @@ mod tests {
             (10, 30, 31)
         );
         assert_eq!(counts.after(0), Count::default());
+        // A server that goes on and on.
+        for bytes in 32..1_000 {
+            counts.add(Count { at: Duration::from_secs(1), bytes });
+        }
+        let kept = counts.read().len();
+        assert_eq!((kept, counts.after(usize::MAX).bytes), (4, 999));
     }
 }

@@ -59,7 +59,7 @@ pub(super) fn endpoint(
     transport.max_idle_timeout(IdleTimeout::try_from(IDLE).ok());
     let (runtime, poseidon): (Arc<dyn Runtime>, _) = match steering {
         Steering::Quinn => {
-            allow_packets(ip_mtu.saturating_sub(HEADERS), &mut transport, &mut config)?;
+            set_packet_size(ip_mtu.saturating_sub(HEADERS), &mut transport, &mut config)?;
             (Arc::new(TokioRuntime), None)
         }
         Steering::Law(law) => {
@@ -89,7 +89,7 @@ pub(super) fn endpoint(
 }
 
 /// Plain quinn with packets of this size.
-fn allow_packets(
+fn set_packet_size(
     packet: u16,
     transport: &mut TransportConfig,
     config: &mut EndpointConfig,

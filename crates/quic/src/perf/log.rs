@@ -78,16 +78,16 @@ impl Sampling {
     }
 
     /// The first, losses, changes of mode, and what comes an interval after the last one.
-    fn takes(&mut self, decided: &Decided) -> bool {
-        let takes = self.last.get(&decided.flow).is_none_or(|(at, mode)| {
+    fn should_write(&mut self, decided: &Decided) -> bool {
+        let should_write = self.last.get(&decided.flow).is_none_or(|(at, mode)| {
             decided.cause != Cause::Ack || decided.mode != *mode || decided.at - *at >= self.interval
         });
-        if takes {
+        if should_write {
             self.last.insert(decided.flow, (decided.at, decided.mode));
         } else {
             self.skipped += 1;
         }
-        takes
+        should_write
     }
 }
 
@@ -110,7 +110,7 @@ fn write(
     let mut last = Nanos::ZERO;
     while let Ok(Word::Decided(decided)) = words.recv() {
         last = last.max(decided.at);
-        if sampling.takes(&decided) {
+        if sampling.should_write(&decided) {
             record(&mut file, &event(&decided))?;
         }
     }

@@ -109,7 +109,7 @@ pub struct Summary {
 
 impl Summary {
     pub(super) fn new(law: &'static str, took: Duration, flows: Vec<Flow>) -> Self {
-        let bytes = flows.iter().map(|flow| flow.bytes).sum();
+        let bytes = flows.iter().map(|flow| flow.bytes).fold(0, u64::saturating_add);
         Self {
             law,
             seconds: took.as_secs_f64(),

@@ -10,26 +10,26 @@ pub struct Stop(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    is_asked_for: AtomicBool,
+    is_requested: AtomicBool,
     notify: Notify,
 }
 
 impl Stop {
-    /// Now. May be called from any thread; says whether it was asked for before.
-    pub fn now(&self) -> bool {
-        let before = self.0.is_asked_for.swap(true, Relaxed);
+    /// May be called from any thread. Returns whether it was requested before.
+    pub fn request(&self) -> bool {
+        let before = self.0.is_requested.swap(true, Relaxed);
         self.0.notify.notify_one();
         before
     }
 
-    /// Whether the client was asked to end.
-    pub fn is_asked_for(&self) -> bool {
-        self.0.is_asked_for.load(Relaxed)
+    /// Whether the client was asked to stop.
+    pub fn is_requested(&self) -> bool {
+        self.0.is_requested.load(Relaxed)
     }
 
     /// Only one task may wait.
     pub(super) async fn wait(&self) {
-        while !self.is_asked_for() {
+        while !self.is_requested() {
             self.0.notify.notified().await;
         }
     }
