@@ -284,6 +284,7 @@ fn write_transport(transport: &Transport, out: &mut dyn Write) -> fmt::Result {
         ack_priority,
         spread,
         plb,
+        coexistence,
     } = transport;
     let (mtu, header, ack) = (mtu.get(), header.get(), ack.get());
     writeln!(out, "transport mtu-bytes {mtu} header-bytes {header} ack-bytes {ack}")?;
@@ -324,7 +325,9 @@ fn write_transport(transport: &Transport, out: &mut dyn Write) -> fmt::Result {
              on-timeout {on_timeout} suspend-ns {}",
             suspend.get()
         ),
-    }
+    }?;
+    // Scenarios from before it was there keep their text.
+    if *coexistence { writeln!(out, "coexistence on") } else { Ok(()) }
 }
 
 fn write_group(group: &GroupOf, out: &mut dyn Write) -> fmt::Result {

@@ -87,6 +87,7 @@ pub fn plan(resolved: &Resolved) -> String {
     say("ACK priority", transport.ack_priority.map_or_else(|| "that of the data".into(), |p| p.to_string()));
     say("paths", format!("{:?}", transport.spread));
     say("PLB", transport.plb.map_or_else(|| "off".into(), |plb| format!("{plb:?}")));
+    say("coexistence", if transport.coexistence { "on".into() } else { "off".into() });
     for law in &plan.laws {
         let mut values = law.law().to_owned();
         law.each(&mut |info, value| write!(values, ", {} {value}", info.name).expect("text"));

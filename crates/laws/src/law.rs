@@ -2,6 +2,7 @@
 
 use crate::event::{Ack, Loss};
 use crate::params::Params;
+use crate::parts::coexistence::DelaySignal;
 use core::fmt::Debug;
 use poseidon_types::{BitRate, Bytes, Nanos, Packets, Signals};
 
@@ -39,6 +40,12 @@ pub trait Law: Clone + Debug + PartialEq {
     /// ACKs and chooses another path. Called after [`Law::on_ack`] with the same ACK. A law without a signal of
     /// congestion answers `false` and changes its path only after a timeout.
     fn is_congested(&self, ack: &Ack<'_>) -> bool;
+
+    /// The delay that the law holds against its target, for a host that shares queues with other laws. `None` for a law without a
+    /// target, and for an ACK that says nothing of it. Called after [`Law::on_ack`] with the same ACK.
+    fn delay_signal(&self, _ack: &Ack<'_>) -> Option<DelaySignal> {
+        None
+    }
 
     /// What the host may do now. The window is never zero and never above [`Packets::MAX_WINDOW`].
     fn decision(&self) -> Decision;

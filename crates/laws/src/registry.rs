@@ -4,6 +4,7 @@
 use crate::event::{Ack, Loss};
 use crate::law::{Decision, Law, Path, PathError};
 use crate::params::{ParamError, ParamInfo, Params};
+use crate::parts::coexistence::DelaySignal;
 use core::fmt::{self, Display};
 use poseidon_types::{Nanos, Signals};
 
@@ -169,6 +170,11 @@ macro_rules! registry {
             /// Whether this ACK tells of congestion on its path.
             pub fn is_congested(&self, ack: &Ack<'_>) -> bool {
                 match self { $( Self::$law(law) => law.is_congested(ack), )* }
+            }
+
+            /// The delay that the law holds against its target.
+            pub fn delay_signal(&self, ack: &Ack<'_>) -> Option<DelaySignal> {
+                match self { $( Self::$law(law) => law.delay_signal(ack), )* }
             }
 
             /// What the host may do now.

@@ -30,6 +30,8 @@ pub struct Transport {
     pub spread: Spread,
     /// When a connection changes its path, if ever.
     pub plb: Option<PlbParams>,
+    /// Flows whose law holds a target delay keep their share beside flows that fill the buffer (`parts::coexistence`).
+    pub coexistence: bool,
 }
 
 /// When a packet fits a fractional window.

@@ -64,6 +64,7 @@ fn check(topology: Topology, traffic: Traffic) -> Result<(), PlanError> {
             ack_priority: None,
             spread: Spread::PerFlow,
             plb: None,
+            coexistence: false,
         },
         laws: vec![AnyParams::of("fixed").expect("a law")],
         connections: traffic.connections,

@@ -1,5 +1,6 @@
 //! The sending end of a connection: what has been sent, what has arrived, what is lost.
 
+use poseidon_laws::parts::coexistence::Coexistence;
 use poseidon_laws::parts::plb::Plb;
 use poseidon_laws::{AnyLaw, Decision};
 use poseidon_types::{Bytes, Picos};
@@ -59,6 +60,8 @@ pub(crate) struct Sender {
     reduced_until: u32,
     pub(crate) law: AnyLaw,
     pub(crate) plb: Plb,
+    /// Where it is on. Few runs have it, so it is not inline.
+    pub(crate) coexistence: Option<Box<Coexistence>>,
     /// Whether everything in flight was sent once and in order, and nothing beyond `una` is acknowledged: what most flows are most
     /// of the time. Then `fates` and `unjudged` are empty, and the order of a transmission is its packet's number plus `shift`.
     is_plain: bool,
@@ -82,6 +85,8 @@ pub(crate) struct Sender {
     resent: Vec<(u32, u64)>,
     /// A loss is told to the law once until everything sent before it is acknowledged.
     recover_until: u32,
+    /// Packets found lost so far, by what was acknowledged behind them.
+    pub(crate) lost: u32,
 }
 
 /// What a reply did.
@@ -114,6 +119,7 @@ impl Sender {
             reduced_until: 0,
             law,
             plb: Plb::default(),
+            coexistence: None,
             is_plain: true,
             shift: 0,
             first_end: u32::MAX,
@@ -125,6 +131,7 @@ impl Sender {
             newest: 0,
             resent: Vec::new(),
             recover_until: 0,
+            lost: 0,
         }
     }
 
@@ -243,6 +250,7 @@ impl Sender {
                 *fate = LOST;
                 self.in_flight -= 1;
                 self.resend.push_back(sent);
+                self.lost = self.lost.wrapping_add(1);
                 lost = true;
             }
             self.unjudged.pop_front();

@@ -334,6 +334,7 @@ fn random_transport(rng: &mut SplitMix64, priorities: u8, wrong: bool) -> Transp
         ack_priority: (rng.below(3) == 0).then_some(priorities - 1),
         spread: *rng.pick(&[Spread::PerFlow, Spread::PerPacket]),
         plb: *rng.pick(&[None, Some(PlbParams::LINUX), Some(PlbParams::FALCON)]),
+        coexistence: rng.below(4) == 0,
     }
 }
 

@@ -45,6 +45,7 @@ pub fn plan(topology: Topology, law: &str, ends: &[(u32, u32)]) -> Plan {
             ack_priority: None,
             spread: Spread::PerFlow,
             plb: None,
+            coexistence: false,
         },
         laws: vec![AnyParams::of(law).expect("a law of the table")],
         connections: ends

@@ -166,5 +166,6 @@ pub(super) fn transport(scenario: &Scenario) -> Transport {
             PlbSpec::Falcon => Some(PlbParams::FALCON),
             PlbSpec::Linux => Some(PlbParams::LINUX),
         },
+        coexistence: spec.coexistence,
     }
 }

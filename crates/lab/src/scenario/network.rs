@@ -238,6 +238,8 @@ pub struct TransportSpec {
     pub spray: bool,
     /// Connections change a congested path (PLB); off.
     pub plb: PlbSpec,
+    /// Flows under Poseidon keep their share beside flows that fill the buffer; off.
+    pub coexistence: bool,
 }
 
 /// Whether connections change a congested path.
@@ -281,6 +283,7 @@ impl Default for TransportSpec {
             notification_gap: Text(Nanos::from_micros(50)),
             spray: false,
             plb: PlbSpec::Off,
+            coexistence: false,
         }
     }
 }

@@ -58,6 +58,7 @@
 use crate::event::{Ack, Loss};
 use crate::law::{Decision, LONGEST_RTT, Law, Pacing, Path};
 use crate::params::{choice, params};
+use crate::parts::coexistence::{DelaySignal, limit_between};
 use crate::parts::fixed_math::{ONE, Q, exp2, exp2_parts, log2, log2_slow};
 use crate::parts::gate::TimeGate;
 use poseidon_types::{BitRate, Fraction, Nanos, Packets, Signals};
@@ -345,6 +346,11 @@ impl Law for Poseidon {
         self.signal_delay(ack).is_some_and(|delay| Nanos::new(u64::from(delay)) > self.target_delay())
     }
 
+    fn delay_signal(&self, ack: &Ack<'_>) -> Option<DelaySignal> {
+        let delay = self.signal_delay(ack).map(|delay| Nanos::new(u64::from(delay)))?;
+        Some(DelaySignal { delay, is_calm: delay <= self.target_delay(), limit: self.delay_limit() })
+    }
+
     /// Alg. 1, lines 18-24.
     #[inline]
     fn decision(&self) -> Decision {
@@ -371,6 +377,15 @@ impl Poseidon {
             Update::Ratio => self.target_q8() >> DELAY_Q,
         };
         Nanos::new(above + u64::from(self.floor))
+    }
+
+    /// A queue that stays above this is not one of Poseidon's alone: see [`crate::parts::coexistence`]. Of Eq. 3 and the fixed
+    /// target, which are all that a network outside the paper's figures runs.
+    pub fn delay_limit(&self) -> Nanos {
+        let range =
+            ((u64::from(self.span) * u64::from(self.weight)) >> Q << self.gain_shift) / u64::from(self.gain.max(1));
+        let floor = Nanos::new(u64::from(self.floor));
+        limit_between(floor, floor + Nanos::new(range))
     }
 
     /// Moves the window by log2 U: up with each ACK, down at most once per round trip.

@@ -13,9 +13,11 @@
 //! | [`variable_ai`] | variable additive increase (VAI) | hpcc, swift, powertcp |
 //! | [`sampling`] | sampling frequency (SF) | hpcc, swift, powertcp |
 //! | [`probabilistic`] | probabilistic feedback | hpcc, swift |
+//! | [`coexistence`] | keeping a share beside flows that fill the buffer | hosts |
 //! | [`plb`] | when to change the path (PLB) | hosts |
 //! | [`float`] | the border between integers and `f64` | the peers' laws |
 
+pub mod coexistence;
 pub mod ewma;
 pub mod fixed_math;
 pub mod float;

@@ -1,6 +1,7 @@
 //! The sending half of a rack: messages are handed over, replies come in, the law decides, packets are made.
 
 use core::cmp::Reverse;
+use poseidon_laws::parts::coexistence::{Coexistence, CoexistenceAck};
 use poseidon_laws::parts::plb::PlbAck;
 use poseidon_laws::{Ack, Loss, Pacing};
 use poseidon_plan::records::{DecisionRow, MessageRow};
@@ -50,7 +51,11 @@ impl Rack {
             let law = plan.laws[connection.law as usize]
                 .build(&plan.path(&connection), crate::run::supplies(plan))
                 .expect("the plan was checked");
-            Box::new(Sender::new(law, entropy_of(&connection)))
+            let mut sender = Sender::new(law, entropy_of(&connection));
+            if world.plan.transport.coexistence {
+                sender.coexistence = Some(Box::new(Coexistence::new(Nanos::new(now / 1_000))));
+            }
+            Box::new(sender)
         });
         let first = match sender.handed.checked_sub(1) {
             Some(before) => world.schedule.message(message.connection, before).map(|m| world.schedule.end(m)),
@@ -92,6 +97,7 @@ impl Rack {
         };
         let transport = &world.plan.transport;
         let before = Packets::whole(u64::from(sender.in_flight));
+        let lost_before = sender.lost;
         let acked = match (reply.tag.kind(), transport.recovery) {
             (Kind::Ack, Recovery::Selective { reordering }) => {
                 sender.acknowledge(reply.seq, reply.sent_at, reply.cumulative, reordering)
@@ -138,7 +144,8 @@ impl Rack {
         let congested = transport.plb.is_some() && sender.law.is_congested(&ack);
         world.report.decisions += 1;
         world.report.decisions_with_telemetry += u64::from(reply.reflected_hops > 0);
-        if acked.found_loss {
+        coexist(sender, &ack, sender.lost.wrapping_sub(lost_before));
+        if acked.found_loss && sender.coexistence.as_mut().is_none_or(|coexistence| coexistence.on_loss(at)) {
             sender.law.on_loss(&Loss { now: at });
         }
         take_over(sender);
@@ -200,6 +207,9 @@ impl Rack {
             world.report.timeouts += 1;
             sender.time_out();
             sender.law.on_timeout(at);
+            if let Some(coexistence) = &mut sender.coexistence {
+                coexistence.on_timeout(at);
+            }
             take_over(sender);
             let chance = low_half(mix(world.plan.seed ^ mix_two(connection, sender.next)));
             if let Some(plb) = &world.plan.transport.plb
@@ -345,6 +355,25 @@ fn has_room(world: &World<'_>, sender: &Sender) -> bool {
     }
 }
 
+/// Tells the policy of coexistence of an ACK, where it is on and the law has a target delay.
+#[inline]
+fn coexist(sender: &mut Sender, ack: &Ack<'_>, lost: u32) {
+    if let Some(coexistence) = &mut sender.coexistence
+        && let Some(signal) = sender.law.delay_signal(ack)
+    {
+        coexistence.on_ack(&CoexistenceAck {
+            now: ack.now,
+            rtt: ack.rtt,
+            packets: ack.packets,
+            lost,
+            is_marked: !ack.marked.is_zero(),
+            app_limited: ack.app_limited,
+            signal,
+            window: sender.law.decision().window,
+        });
+    }
+}
+
 /// Takes over what the law decides now. A gap that is running is measured anew from the same send: otherwise a flow below one packet
 /// would be paced by the round trip before the last, and one that has grown beyond it would still wait.
 fn take_over(sender: &mut Sender) {
@@ -353,7 +382,10 @@ fn take_over(sender: &mut Sender) {
         Pacing::Off | Pacing::Rate(_) => 0,
     };
     let last_send = sender.next_send.saturating_sub(gap(sender.decision.pacing));
-    sender.decision = sender.law.decision();
+    sender.decision = match &sender.coexistence {
+        None => sender.law.decision(),
+        Some(coexistence) => coexistence.decision(sender.law.decision()),
+    };
     sender.next_send = last_send.saturating_add(gap(sender.decision.pacing));
 }
 
