@@ -116,6 +116,7 @@ struct tcp_sock {
 	u32 rcv_nxt;
 	u32 delivered;
 	u32 delivered_ce;
+	u32 lost;
 	u8 ecn_flags;
 };
 
@@ -123,6 +124,7 @@ struct rate_sample {
 	long rtt_us; /* below zero: none */
 	u32 prior_in_flight;
 	u32 acked_sacked;
+	s32 delivered_ce;
 };
 
 enum tcp_ca_event {

@@ -11,6 +11,7 @@
  * Parts      struct_ops `poseidon`    the host around the law: time, RTT, what is in flight, window, pacing, losses
  *            sock_ops                 the option: offered in the SYN, written and read in every packet if both ends speak it
  *            iter                     one row per flow, for user space
+ * Coexists   with flows that fill the buffer, if `coexistence` is set: coexistence.h, whose window then holds instead of the law's.
  * State      struct poseidon_host in the socket's own 104 bytes for congestion control: the flow is never allocated.
  *            struct poseidon_telemetry in socket storage, which both programs reach. Where it is missing, the law runs on
  *            the RTT.
@@ -41,6 +42,10 @@
  * FreeBSD's run 40 ms, less one tick of 4 ms; all others run longer. Two packets in flight are acknowledged at once.
  */
 #define SHORTEST_DELAYED_ACK 36000000
+/* A receiver that delays its ACKs sends one for so many full packets: RFC 5681. */
+#define DELAYED_ACK_PACKETS 2
+/* No window that we give is larger: 2^15 packets is the largest of the law and of coexistence. */
+#define LARGEST_WINDOW (1 << 15)
 /* A receiver that gets so many full packets within the smallest round trip need not acknowledge each at once: see is_fast(). */
 #define FAST_PACKETS 8
 /* So many SYNs were lost: a box on the way may dislike the option. */
@@ -85,6 +90,9 @@ struct poseidon_host {
 	u32 began;    /* us, low bits: a round trip began */
 	u32 began_at; /* what was received by then: a sequence number */
 	u32 is_fast;  /* the one before brought FAST_PACKETS */
+	/* As a sender again. */
+	u32 lost;        /* tp->lost at the last ACK */
+	u32 delays_acks; /* the other end has held an ACK back */
 };
 
 _Static_assert(sizeof(struct poseidon_host) <= 104, "what a socket has for its congestion control");
@@ -110,7 +118,10 @@ static void copy_flow(struct poseidon_flow *flow)
 		to[word] = from[word];
 }
 
-/* Adapts the flow to the size of packets. TCP's own size does not know of the option. */
+/*
+ * Adapts the flow to the size of packets. TCP's own size does not know of the option. The smallest target is at least two and a half
+ * packets at the largest rate: a packet that is being sent is a queue for the next one, and jumbo frames and loopback have long ones.
+ */
 static __noinline void measure_packets(struct poseidon_host *host, u32 mss_cache, int speaks)
 {
 	u32 mss = speaks && mss_cache > POSEIDON_OPTION_BYTES ? mss_cache - POSEIDON_OPTION_BYTES : mss_cache;
@@ -119,18 +130,40 @@ static __noinline void measure_packets(struct poseidon_host *host, u32 mss_cache
 	host->mss_cache = mss_cache;
 	host->mss = mss;
 	host->flow.rate_offset = poseidon_rate_offset(settings.flow.rate_offset, mss);
+	host->flow.floor = poseidon_low_32(poseidon_max(
+		settings.flow.floor, (u64)settings.packet_time * 5 * mss / (2 * POSEIDON_REFERENCE_MSS)));
 }
 
-/* Gives TCP what the law has decided. */
-static void take_over(struct sock *sk, struct poseidon_host *host)
+/* Whether the other end acknowledges each packet at once: it speaks the option, and was not seen to wait. */
+static int answers_each_packet(struct poseidon_host *host, struct poseidon_telemetry *seen)
+{
+	return seen && seen->speaks && !host->delays_acks;
+}
+
+/* Gives TCP what the law, or coexistence in its place, has decided. */
+static void take_over(struct sock *sk, struct poseidon_host *host, struct poseidon_telemetry *seen)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	u64 window = host->flow.window;
 	u64 gap = poseidon_gap(&host->flow);
 	/* A limit that the application has set holds as well; it is all ones where it has not. */
 	u64 rate = sk->sk_max_pacing_rate;
-
 	/* A window of zero would never be opened again. */
-	tp->snd_cwnd = poseidon_min(poseidon_max(host->flow.window >> POSEIDON_Q, 1), tp->snd_cwnd_clamp);
+	u64 least = 1;
+
+	if (seen && settings.coexistence) {
+		window = coexistence_window(&seen->coexistence, window);
+		gap = coexistence_gap(&seen->coexistence, gap);
+	}
+	/*
+	 * A receiver that acknowledges every second packet answers a lone one only after its timer, 40 ms. So there is room for a
+	 * pair and for the packet after it, and pacing holds the rate down to what the window allows.
+	 */
+	if (window < DELAYED_ACK_PACKETS * POSEIDON_ONE && !answers_each_packet(host, seen)) {
+		least = DELAYED_ACK_PACKETS + 1;
+		gap = ((u64)host->flow.rtt << POSEIDON_Q) / poseidon_max(window, 1);
+	}
+	tp->snd_cwnd = poseidon_min(poseidon_max(window >> POSEIDON_Q, least), tp->snd_cwnd_clamp);
 	if (gap)
 		rate = poseidon_min(rate, poseidon_max(host->mss * 1000000000ULL / gap, 1));
 	sk->sk_pacing_rate = rate;
@@ -157,36 +190,64 @@ void BPF_PROG(poseidon_init, struct sock *sk)
 	host->echoes = seen ? seen->echoes : 0;
 	host->silent = 0;
 	host->is_fast = 0;
+	host->lost = tp->lost;
+	host->delays_acks = 0;
 	host->last = host->began = (u32)tp->tcp_mstamp;
 	host->began_at = tp->rcv_nxt;
 	host->flow.signal = choose_signal(seen, 0);
 	measure_packets(host, tp->mss_cache, seen && seen->speaks);
 	/* Until the first ACK; at least 1, because the law takes its logarithm. */
 	host->flow.rtt = poseidon_low_32(poseidon_max(tp->srtt_us >> 3, 1) * 1000ULL);
-	if (seen)
+	if (seen) {
 		seen->has_law = 1;
+		seen->round_began = now_of(sk);
+		seen->shortest = seen->shortest_before = ~0U;
+		coexistence_start(&seen->coexistence, now_of(sk));
+	}
 	tp->snd_ssthresh = TCP_INFINITE_SSTHRESH;
 	sk->sk_pacing_status = SK_PACING_NEEDED;
-	take_over(sk, host);
+	take_over(sk, host, seen);
+}
+
+/* The smallest round trip of the last two: queues last that long, and what hosts add to a single one does not. */
+static u32 shortest_rtt(struct poseidon_telemetry *seen, u64 now, u32 rtt)
+{
+	if (now - seen->round_began > rtt) {
+		seen->round_began = now;
+		seen->shortest_before = seen->shortest;
+		seen->shortest = rtt;
+	}
+	seen->shortest = (u32)poseidon_min(seen->shortest, rtt);
+	return (u32)poseidon_min(seen->shortest, seen->shortest_before);
 }
 
 /*
- * The delay guard: what telemetry makes of the queueing of a round trip, or what the RTT proves if that is more. Of that queueing,
- * so much as the guard is left to telemetry to attribute, to several hops and both directions; what is beyond it counts as one
- * hop's, whatever the ACK says. So a flow that is told "empty" for ever settles where queueing = guard + T(rate), at most
- * guard + k + p, and a flow that is told the truth is not touched while all queues of its round trip together stay below the guard.
+ * What telemetry says, held against the round trip, which nobody on the way can shorten.
+ *
+ * Too much   A hop cannot have held a packet longer than its round trip took.
+ * Too little Half of the round trip's queueing beyond the smallest target counts as one hop's, whatever the ACK says: a flow with two
+ *            queues on its way, there or back, is not touched. And of all queueing beyond the guard nothing is left to telemetry.
+ *            So a receiver that reports empty queues has its flow settle where half of the queue is its target: it takes a larger share
+ *            than the others, by 2^(A/p * queue/2), and not all of it.
  */
 static void guard(const struct poseidon_flow *flow, struct poseidon_ack *ack, struct poseidon_telemetry *seen)
 {
-	u64 queueing = poseidon_minus(ack->rtt, flow->base_rtt);
-	u64 proven = poseidon_minus(queueing, settings.delay_guard);
-	u64 delay = poseidon_signal_delay(flow, ack);
+	u64 possible = poseidon_minus(poseidon_max(ack->rtt, flow->rtt), settings.base_rtt);
+	u64 queueing, proven, delay;
 
-	if (!proven || (delay != POSEIDON_UNKNOWN && delay >= poseidon_low_32(proven)))
+	if (!seen || flow->signal == POSEIDON_RTT)
+		return;
+	queueing = poseidon_minus(shortest_rtt(seen, ack->now, poseidon_low_32(ack->rtt)), flow->base_rtt);
+	proven = poseidon_max(poseidon_minus(queueing, settings.delay_guard), poseidon_minus(queueing, flow->floor) / 2);
+	if (ack->max_hop_delay != POSEIDON_UNKNOWN && ack->max_hop_delay > possible) {
+		ack->max_hop_delay = possible;
+		seen->implausible++;
+	}
+	delay = poseidon_signal_delay(flow, ack);
+	if (!proven || delay == POSEIDON_UNKNOWN || delay >= poseidon_low_32(proven))
 		return;
 	ack->max_hop_delay = proven;
-	if (seen)
-		seen->guarded++;
+	seen->guarded++;
 }
 
 /* Takes the echo that came with this ACK, if one did. */
@@ -221,6 +282,34 @@ __noinline int step(struct poseidon_flow *flow, struct poseidon_ack *ack)
 	return 0;
 }
 
+/* Coexistence, likewise. */
+__noinline int coexist(struct coexistence *flow, struct coexistence_ack *ack)
+{
+	if (flow && ack)
+		coexistence_on_ack(flow, ack);
+	return 0;
+}
+
+static void tell_coexistence(struct tcp_sock *tp, struct poseidon_host *host, struct poseidon_telemetry *seen,
+			     const struct poseidon_ack *ack, const struct rate_sample *sample)
+{
+	struct coexistence_ack told = {
+		.now = ack->now,
+		.rtt = ack->rtt,
+		.delay = seen->delay,
+		.limit = settings.delay_limit,
+		.law_window = host->flow.window,
+		.packets = ack->packets,
+		.lost = tp->lost - host->lost,
+		.is_marked = sample->delivered_ce > 0,
+		.app_limited = ((u64)sample->prior_in_flight << (POSEIDON_Q + 1)) <
+			       coexistence_window(&seen->coexistence, host->flow.window),
+		.is_calm = poseidon_log_step(&host->flow, seen->delay) >= 0,
+	};
+
+	coexist(&seen->coexistence, &told);
+}
+
 SEC("struct_ops")
 void BPF_PROG(poseidon_cong_control, struct sock *sk, u32 acked, int flag, const struct rate_sample *sample)
 {
@@ -236,10 +325,12 @@ void BPF_PROG(poseidon_cong_control, struct sock *sk, u32 acked, int flag, const
 	};
 	u32 smallest_rtt = tp->rtt_min.s[0].v;
 
-	/* A window update, or a duplicate that says nothing new. */
-	if (!ack.packets)
-		return;
 	seen = bpf_sk_storage_get(&telemetry, sk, 0, 0);
+	/* A window update, or a duplicate that says nothing new. The window is written all the same: what TCP may have put there is not ours. */
+	if (!ack.packets) {
+		take_over(sk, host, seen);
+		return;
+	}
 	take_echo(host, seen, &ack);
 	if (tp->mss_cache != host->mss_cache)
 		measure_packets(host, tp->mss_cache, seen && seen->speaks);
@@ -249,8 +340,10 @@ void BPF_PROG(poseidon_cong_control, struct sock *sk, u32 acked, int flag, const
 	/* Of a packet that was sent twice there is no RTT. */
 	ack.rtt = sample->rtt_us > 0 ? (u64)sample->rtt_us * 1000 : flow.rtt;
 	/* Taken for a queue, the timer would hold a flow of one packet at its smallest window for ever. */
-	if (sample->prior_in_flight <= 1 && poseidon_minus(ack.rtt, flow.base_rtt) >= SHORTEST_DELAYED_ACK)
+	if (sample->prior_in_flight <= 1 && poseidon_minus(ack.rtt, flow.base_rtt) >= SHORTEST_DELAYED_ACK) {
 		ack.rtt = poseidon_max(flow.base_rtt, 1);
+		host->delays_acks = 1;
+	}
 	flow.signal = choose_signal(seen, host->silent);
 	guard(&flow, &ack, seen);
 	/* Less than half of the window was in use when the ACK arrived. */
@@ -263,10 +356,14 @@ void BPF_PROG(poseidon_cong_control, struct sock *sk, u32 acked, int flag, const
 	if (seen) {
 		u64 delay = poseidon_signal_delay(&flow, &ack);
 
-		if (delay != POSEIDON_UNKNOWN)
+		if (delay != POSEIDON_UNKNOWN) {
 			seen->delay = (u32)delay;
+			if (settings.coexistence)
+				tell_coexistence(tp, host, seen, &ack, sample);
+		}
 	}
-	take_over(sk, host);
+	host->lost = tp->lost;
+	take_over(sk, host, seen);
 }
 
 SEC("struct_ops")
@@ -275,19 +372,23 @@ void BPF_PROG(poseidon_set_state, struct sock *sk, u8 state)
 	struct poseidon_host *host = host_of(sk);
 	struct poseidon_telemetry *seen;
 
-	if (state != TCP_CA_RECOVERY && state != TCP_CA_LOSS)
-		return;
 	seen = bpf_sk_storage_get(&telemetry, sk, 0, 0);
 	if (state == TCP_CA_RECOVERY) {
-		poseidon_on_loss(&host->flow, now_of(sk));
+		if (!seen || !settings.coexistence || coexistence_on_loss(&seen->coexistence, now_of(sk)))
+			poseidon_on_loss(&host->flow, now_of(sk));
+		else
+			seen->ignored_losses++;
 		if (seen)
 			seen->losses++;
-	} else {
+	} else if (state == TCP_CA_LOSS) {
 		poseidon_on_timeout(&host->flow, now_of(sk));
-		if (seen)
+		if (seen) {
+			coexistence_on_timeout(&seen->coexistence, now_of(sk));
 			seen->timeouts++;
+		}
 	}
-	take_over(sk, host);
+	/* In every state: after an undo the window is what undo_cwnd() returned. */
+	take_over(sk, host, seen);
 }
 
 /*
@@ -319,8 +420,13 @@ static int is_fast(struct tcp_sock *tp, struct poseidon_host *host)
 SEC("struct_ops")
 void BPF_PROG(poseidon_in_ack_event, struct sock *sk, u32 flags)
 {
-	if (settings.ack_every_packet && !is_fast((struct tcp_sock *)sk, host_of(sk)))
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+
+	if (settings.ack_every_packet && !is_fast(tp, host_of(sk)))
 		((struct inet_connection_sock *)sk)->icsk_ack.pending |= ICSK_ACK_NOW;
+	/* Nobody sets such a window; if one is there, it is an accident and lasts no longer than until the next ACK. */
+	if (tp->snd_cwnd - 1 >= LARGEST_WINDOW)
+		tp->snd_cwnd = 1;
 }
 
 SEC("struct_ops")
@@ -333,7 +439,7 @@ u32 BPF_PROG(poseidon_ssthresh, struct sock *sk)
 SEC("struct_ops")
 u32 BPF_PROG(poseidon_undo_cwnd, struct sock *sk)
 {
-	return ((struct tcp_sock *)sk)->snd_cwnd;
+	return (u32)poseidon_min(poseidon_max(((struct tcp_sock *)sk)->snd_cwnd, 1), LARGEST_WINDOW);
 }
 
 /* TSO may send single packets: below the pacing's usual pair a window would have no finer step. */

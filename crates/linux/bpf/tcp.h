@@ -5,7 +5,7 @@
 #ifndef POSEIDON_TCP_H
 #define POSEIDON_TCP_H
 
-#include "law.h"
+#include "coexistence.h"
 
 /* The TCP option of crates/wire/src/tcp_option.rs: kind, length, experiment, this packet's delay, the echoed delay. */
 #define POSEIDON_OPTION_KIND 253
@@ -21,9 +21,12 @@ struct poseidon_settings {
 	struct poseidon_flow flow; /* a new flow with packets of POSEIDON_REFERENCE_MSS bytes */
 	u64 delay_guard;           /* ns: see guard() */
 	u32 base_rtt;              /* ns; 0: the smallest RTT that the connection has seen */
+	u32 packet_time;           /* ns that such a packet takes at the largest rate */
+	u32 delay_limit;           /* ns: a queue that stays above it is somebody else's, see coexistence.h */
 	u8 is_default;             /* sockets of the cgroup get this congestion control without asking */
 	u8 ack_every_packet;       /* a receiver holds no ACK back, unless packets come fast */
-	u8 unused[2];
+	u8 coexistence;            /* keep a share beside flows that fill the buffer */
+	u8 unused;
 };
 
 /* Beside a socket: what the option said and how often. sock_ops writes the first part, the congestion control the second. */
@@ -42,8 +45,14 @@ struct poseidon_telemetry {
 	u64 acks_with_echo;
 	u64 acks_without_echo;
 	u64 guarded;  /* ACKs whose telemetry said less than the guard allows */
+	u64 implausible; /* ACKs whose telemetry said more than the round trip */
 	u64 losses;   /* fast recoveries */
+	u64 ignored_losses; /* of them, those without a queue: the window stayed */
 	u64 timeouts;
+	u64 round_began;  /* ns: a round trip began */
+	u32 shortest;     /* ns: the smallest RTT since */
+	u32 shortest_before; /* ns: the smallest RTT of the round trip before */
+	struct coexistence coexistence;
 };
 
 /* One flow, for who reads the iterator. */
@@ -75,8 +84,8 @@ struct poseidon_totals {
 /* What was set, as text for who asks for the status. */
 #define POSEIDON_ABOUT_BYTES 2048
 
-_Static_assert(sizeof(struct poseidon_settings) == 80, "no padding that the compiler chose");
-_Static_assert(sizeof(struct poseidon_telemetry) == 64, "no padding that the compiler chose");
-_Static_assert(sizeof(struct poseidon_row) == 200, "no padding that the compiler chose");
+_Static_assert(sizeof(struct poseidon_settings) == 88, "no padding that the compiler chose");
+_Static_assert(sizeof(struct poseidon_telemetry) == 184, "no padding that the compiler chose");
+_Static_assert(sizeof(struct poseidon_row) == 320, "no padding that the compiler chose");
 
 #endif

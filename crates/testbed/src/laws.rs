@@ -61,6 +61,7 @@ impl Laws {
                     // Sockets ask for their law themselves.
                     default: false,
                     ack_every_packet: true,
+                    coexistence: plan.transport.coexistence,
                     cgroup: Some(cgroup.path.clone()),
                 };
                 let on = tcp::enable(&settings);

@@ -16,11 +16,15 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 pub enum Mode {
     /// The worst hop that telemetry reports.
     Telemetry,
-    /// The worst hop, or what no hop reported if that is more.
+    /// The worst hop that telemetry reports, or what no hop reported if that is more.
     Brownfield,
     /// The queueing delay of the round trip: the other end does not speak the option, no hop has measured yet, echoes have
     /// stopped, or it was set so.
     Delay,
+    /// Losses and marks, because the queue is somebody else's: coexistence.
+    Compete,
+    /// Nothing for a few round trips: whether that queue drains.
+    Yield,
 }
 
 /// One flow.
@@ -65,8 +69,14 @@ pub struct Counters {
     pub acks_without_echo: u64,
     /// ACKs whose delay was below what the round trip proves: the delay guard acted.
     pub guarded: u64,
+    /// ACKs whose delay was above the round trip itself.
+    pub implausible: u64,
     /// Fast recoveries.
     pub losses: u64,
+    /// Of them, those that did not slow the flow down, because there was no queue.
+    pub ignored_losses: u64,
+    /// How often the flow began to compete with flows that fill the buffer.
+    pub competed: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
 }
@@ -103,8 +113,37 @@ struct Telemetry {
     acks_with_echo: u64,
     acks_without_echo: u64,
     guarded: u64,
+    implausible: u64,
     losses: u64,
+    ignored_losses: u64,
     timeouts: u64,
+    round_began: u64,
+    shortest: u32,
+    shortest_before: u32,
+    coexistence: Coexistence,
+}
+
+/// `struct coexistence` of `bpf/coexistence.h`.
+#[derive(Clone, Copy, FromBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Coexistence {
+    window: u64,
+    threshold: u64,
+    since: u64,
+    last_cut: u64,
+    last_above: u64,
+    round_began: u64,
+    rtt: u32,
+    round_peak: u32,
+    peak: u32,
+    ceiling: u32,
+    delay: u32,
+    delivered: u32,
+    lost: u32,
+    episodes: u32,
+    mode: u8,
+    is_calm: u8,
+    unused: [u8; 6],
 }
 
 /// `struct poseidon_row`.
@@ -129,7 +168,7 @@ struct Row {
 }
 
 // As bpf/tcp.h asserts it.
-const _: () = assert!(size_of::<Telemetry>() == 64 && size_of::<Row>() == 200);
+const _: () = assert!(size_of::<Telemetry>() == 184 && size_of::<Row>() == 320);
 
 impl From<&Row> for TcpFlow {
     fn from(row: &Row) -> Self {
@@ -143,10 +182,12 @@ impl From<&Row> for TcpFlow {
             local: SocketAddr::new(ip(row.local), row.local_port),
             remote: SocketAddr::new(ip(row.remote), row.remote_port),
             netns: row.netns,
-            mode: match row.flow.signal() {
-                Signal::MaxHopDelay => Mode::Telemetry,
-                Signal::Brownfield if hears => Mode::Brownfield,
-                Signal::Brownfield | Signal::Rtt => Mode::Delay,
+            mode: match (seen.coexistence.mode, row.flow.signal()) {
+                (COMPETE, _) => Mode::Compete,
+                (YIELD, _) => Mode::Yield,
+                (_, Signal::MaxHopDelay) => Mode::Telemetry,
+                (_, Signal::Brownfield) if hears => Mode::Brownfield,
+                (_, Signal::Brownfield | Signal::Rtt) => Mode::Delay,
             },
             speaks_option: seen.speaks != 0,
             target: row.flow.target_delay(),
@@ -161,22 +202,30 @@ impl From<&Row> for TcpFlow {
                 acks_with_echo: seen.acks_with_echo,
                 acks_without_echo: seen.acks_without_echo,
                 guarded: seen.guarded,
+                implausible: seen.implausible,
                 losses: seen.losses,
+                ignored_losses: seen.ignored_losses,
+                competed: u64::from(seen.coexistence.episodes),
                 timeouts: seen.timeouts,
             },
         }
     }
 }
 
-/// As C has it.
+/// As C has them.
 const AF_INET: u16 = 2;
+const COMPETE: u8 = 1;
+const YIELD: u8 = 2;
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Telemetry => "telemetry",
-            Self::Brownfield => "brownfield",
+            // The same telemetry: what no hop reports is added.
+            Self::Brownfield => "telemetry+",
             Self::Delay => "delay",
+            Self::Compete => "compete",
+            Self::Yield => "yield",
         })
     }
 }

@@ -36,6 +36,9 @@ pub struct Settings {
     pub default: bool,
     /// Receivers acknowledge every packet at once, while fewer than eight come per round trip.
     pub ack_every_packet: bool,
+    /// Flows keep their share beside flows that fill the buffer (`poseidon_laws::parts::coexistence`), and a loss without a queue
+    /// does not slow them down.
+    pub coexistence: bool,
     /// The cgroup whose sockets speak the option; without one, a cgroup `poseidon` of our own.
     pub cgroup: Option<PathBuf>,
 }
@@ -93,11 +96,19 @@ impl Settings {
             signal: Signal::Brownfield,
             ..PoseidonParams::default()
         };
-        Self { law, base_rtt: None, delay_guard: None, default: true, ack_every_packet: true, cgroup: None }
+        Self {
+            law,
+            base_rtt: None,
+            delay_guard: None,
+            default: true,
+            ack_every_packet: true,
+            coexistence: true,
+            cgroup: None,
+        }
     }
 
     /// Reads `name=value`, for example `target-range=4 ms`: a setting of the host (`base-rtt`, `delay-guard`, `default`,
-    /// `ack-every-packet`, `cgroup`) or a parameter of the law.
+    /// `ack-every-packet`, `coexistence`, `cgroup`) or a parameter of the law.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingsError> {
         let time = |name| move |_| SettingsError::Unreadable { name, write: "a time, such as \"100 us\"" };
         let truth = |name| move |_| SettingsError::Unreadable { name, write: "true or false" };
@@ -108,6 +119,7 @@ impl Settings {
             "ack-every-packet" => {
                 self.ack_every_packet = value.trim().parse().map_err(truth("ack-every-packet"))?;
             }
+            "coexistence" => self.coexistence = value.trim().parse().map_err(truth("coexistence"))?,
             "cgroup" => self.cgroup = Some(PathBuf::from(value.trim())),
             _ => {
                 self.law.set(name, value).map_err(|why| SettingsError::Law { name: name.to_owned(), why })?
@@ -134,14 +146,20 @@ impl Settings {
             line_rate: self.law.max_rate,
             base_rtt: self.base_rtt.unwrap_or(Nanos::from_micros(100)),
         };
-        let flow = Flow::try_from(&Poseidon::new(&self.law, &path)).map_err(SettingsError::NotInC)?;
+        let law = Poseidon::new(&self.law, &path);
+        let flow = Flow::try_from(&law).map_err(SettingsError::NotInC)?;
+        let low_32 = |time: u64| u32::try_from(time).unwrap_or(u32::MAX);
+        let packet_time = REFERENCE_MSS * 8 * 1_000_000_000 / self.law.max_rate.get().max(1);
         Ok(InC {
             flow,
             delay_guard: self.delay_guard().get(),
-            base_rtt: self.base_rtt.map_or(0, |rtt| u32::try_from(rtt.get()).unwrap_or(u32::MAX)),
+            base_rtt: self.base_rtt.map_or(0, |rtt| low_32(rtt.get())),
+            packet_time: low_32(packet_time),
+            delay_limit: low_32(law.delay_limit().get()),
             is_default: u8::from(self.default),
             ack_every_packet: u8::from(self.ack_every_packet),
-            unused: [0; 2],
+            coexistence: u8::from(self.coexistence),
+            unused: 0,
         })
     }
 }
@@ -160,6 +178,7 @@ impl fmt::Display for Settings {
         writeln!(f, "delay-guard={}", self.delay_guard())?;
         writeln!(f, "default={}", self.default)?;
         writeln!(f, "ack-every-packet={}", self.ack_every_packet)?;
+        writeln!(f, "coexistence={}", self.coexistence)?;
         if let Some(cgroup) = &self.cgroup {
             writeln!(f, "cgroup={}", cgroup.display())?;
         }
@@ -174,13 +193,16 @@ pub(crate) struct InC {
     flow: Flow,
     delay_guard: u64,
     base_rtt: u32,
+    packet_time: u32,
+    delay_limit: u32,
     is_default: u8,
     ack_every_packet: u8,
-    unused: [u8; 2],
+    coexistence: u8,
+    unused: u8,
 }
 
 // As bpf/tcp.h asserts it.
-const _: () = assert!(size_of::<InC>() == 80);
+const _: () = assert!(size_of::<InC>() == 88);
 
 impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -230,6 +252,7 @@ mod tests {
             ("delay-guard", "9 ms"),
             ("default", "false"),
             ("ack-every-packet", "false"),
+            ("coexistence", "false"),
             ("cgroup", "/sys/fs/cgroup/web"),
             ("signal", "max-hop-delay"),
         ] {
