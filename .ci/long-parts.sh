@@ -11,11 +11,11 @@ build_release() {
         --example packet_hops --example anchors --example cost --example ratio
 }
 # As .ci/run builds them.
-build_tests() { cargo test "${whole[@]}" --no-run --test soak --test identity --test telemetry --test testbed --test s2n; }
+build_tests() { cargo test "${whole[@]}" --no-run --test undo --test soak --test identity --test telemetry --test testbed --test s2n; }
 # The attacker must be fast enough to send its datagrams.
 build_hostile() { cargo test "${release[@]}" --no-run --test hostile; }
-# One test of the QUIC crate: its file, its name, and what cargo is asked for.
-quic_test() {
+# One test: its file, its name, and what cargo is asked for.
+one_test() {
     local binary=$1 test=$2
     shift 2
     cargo test "$@" --test "$binary" -- --ignored --exact "$test" --nocapture --test-threads=1
@@ -64,10 +64,11 @@ part cost 3 release 'root testbed'
 part hostile_long 6 hostile two_cores
 part forged_long 6 hostile two_cores
 part forged_s2n_long 6 tests two_cores
+part undo_long 4 tests 'root testbed'
 part soak_long 11 tests ''
 part identity_long 6 tests ''
 part vanishing_long 1 tests ''
-part quic_testbed 4 'release tests' 'root two_cores testbed'
+part one_testbed 4 'release tests' 'root two_cores testbed'
 part peers_star 2 release ns3
 part peers_dumbbell 20 release ns3
 
@@ -75,18 +76,23 @@ run_anchors() { target/release/examples/anchors --json; }
 run_packet_hops() { target/release/examples/packet_hops --json; }
 run_ratio() { target/release/examples/ratio --json; }
 run_cost() { "${as_root[@]}" target/release/examples/cost --json; }
-run_hostile_long() { quic_test hostile hostile_long "${release[@]}"; }
-run_forged_long() { quic_test hostile forged_long "${release[@]}"; }
-run_forged_s2n_long() { quic_test s2n forged_s2n_long "${whole[@]}"; }
-run_soak_long() { quic_test soak soak_long "${whole[@]}"; }
-run_identity_long() { quic_test identity identity_long "${whole[@]}"; }
-run_vanishing_long() { quic_test telemetry vanishing_long "${whole[@]}"; }
-run_quic_testbed() {
+run_hostile_long() { one_test hostile hostile_long "${release[@]}"; }
+run_forged_long() { one_test hostile forged_long "${release[@]}"; }
+run_forged_s2n_long() { one_test s2n forged_s2n_long "${whole[@]}"; }
+run_undo_long() {
+    local runner=()
+    [ ${#as_root[@]} -eq 0 ] || runner=(--config 'target."cfg(all())".runner = ["sudo", "-n"]')
+    one_test undo undo_long "${whole[@]}" ${runner[@]+"${runner[@]}"}
+}
+run_soak_long() { one_test soak soak_long "${whole[@]}"; }
+run_identity_long() { one_test identity identity_long "${whole[@]}"; }
+run_vanishing_long() { one_test telemetry vanishing_long "${whole[@]}"; }
+run_one_testbed() {
     local test status=0 runner=()
     [ ${#as_root[@]} -eq 0 ] || runner=(--config 'target."cfg(all())".runner = ["sudo", "-n", "--preserve-env=POSEIDON"]')
     export POSEIDON=$PWD/target/release/poseidon
     for test in one_bottleneck_against_cubic a_flow_through_two_queues_keeps_its_share telemetry_vanishes_and_comes_back; do
-        quic_test testbed "$test" "${whole[@]}" ${runner[@]+"${runner[@]}"} || status=$?
+        one_test testbed "$test" "${whole[@]}" ${runner[@]+"${runner[@]}"} || status=$?
     done
     return "$status"
 }

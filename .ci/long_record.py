@@ -106,6 +106,11 @@ def hostile(text):
     return {key: value for key, value in row.items() if key != "test"}
 
 
+def undo(text):
+    (row,) = only([row for row in objects(text) if row.get("test") == "undo"])
+    return {key: value for key, value in row.items() if key != "test"}
+
+
 def soak(text):
     (row,) = only([row for row in objects(text) if row.get("test") == "soak"])
     growth = row["late_kib"] / row["early_kib"] - 1
@@ -278,6 +283,16 @@ PARTS = {
         "marks": [
             at_least("datagrams", 9_000_000, "crates/quic/tests/s2n.rs: ten million, less what a full buffer drops"),
             at_least("goodput_ratio", 0.95, "crates/quic/tests/s2n.rs: honest goodput under attack within 5 %"),
+        ],
+    },
+    "undo_long": {
+        "what": "cuts that Linux TCP undoes, under lies and while Poseidon goes on and off: no wrong window, no warning of the kernel",
+        "figures": undo,
+        "marks": [
+            at_least("undos", 100_000, "crates/linux/tests/undo.rs"),
+            at_least("switched", 200, "crates/linux/tests/undo.rs"),
+            at_most("outside", 0, "crates/linux/tests/undo.rs: windows outside [1, 32768]"),
+            at_most("warnings", 0, "crates/linux/tests/undo.rs: read from the kernel's log"),
         ],
     },
     "soak_long": {

@@ -86,7 +86,10 @@ struct sock {
 	u32 sk_pacing_status;
 };
 
+struct tcp_congestion_ops;
+
 struct inet_connection_sock {
+	const struct tcp_congestion_ops *icsk_ca_ops;
 	struct {
 		u8 pending;
 	} icsk_ack;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
  * Bad company on the way, for tests. A switch that lies: writes what it was told into the option of packets to or from one TCP port,
- * and repairs the checksum. A box that drops what it does not know. A switch that marks. IPv4 without options; the TCP option where
+ * and repairs the checksum. A box that drops what it does not know. A switch that marks. A way on which packets overtake
+ * each other, and one that loses some. IPv4 without options; the TCP option where
  * Linux puts it in an established connection, behind the timestamps.
  */
 #include "vmlinux.h"
@@ -60,6 +61,28 @@ int dropper(struct __sk_buff *skb)
 	if (is_syn && load_16(skb, TCP_AT + 40) == (POSEIDON_OPTION_KIND << 8 | POSEIDON_OPTION_BYTES))
 		return 2; /* TC_ACT_SHOT */
 	return 0;
+}
+
+/* By the length that IPv4 says. */
+static int has_data(struct __sk_buff *skb)
+{
+	return load_16(skb, 14 + 2) >= 200;
+}
+
+/* One packet of data in sixteen, by chance, goes out of another device (`code`), where it waits: packets come out of order. */
+SEC("tc")
+int detour(struct __sk_buff *skb)
+{
+	if (!has_data(skb) || (bpf_get_prandom_u32() & 15))
+		return 0;
+	return bpf_redirect(lie.code, 0);
+}
+
+/* Drops one packet of data in a hundred, by chance. */
+SEC("tc")
+int lossy(struct __sk_buff *skb)
+{
+	return has_data(skb) && bpf_get_prandom_u32() < ~0U / 100 ? 2 : 0; /* TC_ACT_SHOT */
 }
 
 /* Marks one packet in eight, by chance, if it may be marked. */

@@ -23,6 +23,10 @@
  *            and by the largest window.
  * Window     TCP counts whole packets: the window is rounded down, as the simulator does, and never below one. Below one
  *            packet, one packet per gap, by TCP's own pacing timer. Segments with TSO count as the packets they become.
+ * Skipped    A kernel may run TCP without our programs for a moment: one with a patch that keeps programs of others out of the context of
+ *            process 1 does, where an interrupt finds that process running. Members that return a value then return what was on the
+ *            stack, and undo_cwnd() makes it the window. Nothing here can prevent that; the next member that runs writes the window anew.
+ *            `missed_acks` counts, and `poseidon doctor` knows such kernels.
  * Differs    from the simulator: a gap that is running is not measured anew when an ACK comes, because TCP computes the time
  *            of the next packet when it sends. And TCP does not pace the first ten packets of a connection.
  * Source     Wang et al., NSDI 2023: algorithms 1 and 2, section 4.1. The option: crates/wire/src/tcp_option.rs
@@ -89,10 +93,12 @@ struct poseidon_host {
 	u32 last;     /* us, low bits: when a packet came last */
 	u32 began;    /* us, low bits: a round trip began */
 	u32 began_at; /* what was received by then: a sequence number */
-	u32 is_fast;  /* the one before brought FAST_PACKETS */
+	u8 is_fast;   /* the one before brought FAST_PACKETS */
 	/* As a sender again. */
-	u32 lost;        /* tp->lost at the last ACK */
-	u32 delays_acks; /* the other end has held an ACK back */
+	u8 delays_acks; /* the other end has held an ACK back */
+	u8 unused[2];
+	u32 lost;      /* tp->lost at the last ACK */
+	u32 delivered; /* tp->delivered at the last ACK */
 };
 
 _Static_assert(sizeof(struct poseidon_host) <= 104, "what a socket has for its congestion control");
@@ -191,6 +197,7 @@ void BPF_PROG(poseidon_init, struct sock *sk)
 	host->silent = 0;
 	host->is_fast = 0;
 	host->lost = tp->lost;
+	host->delivered = tp->delivered;
 	host->delays_acks = 0;
 	host->last = host->began = (u32)tp->tcp_mstamp;
 	host->began_at = tp->rcv_nxt;
@@ -200,8 +207,6 @@ void BPF_PROG(poseidon_init, struct sock *sk)
 	host->flow.rtt = poseidon_low_32(poseidon_max(tp->srtt_us >> 3, 1) * 1000ULL);
 	if (seen) {
 		seen->has_law = 1;
-		seen->round_began = now_of(sk);
-		seen->shortest = seen->shortest_before = ~0U;
 		coexistence_start(&seen->coexistence, now_of(sk));
 	}
 	tp->snd_ssthresh = TCP_INFINITE_SSTHRESH;
@@ -209,36 +214,26 @@ void BPF_PROG(poseidon_init, struct sock *sk)
 	take_over(sk, host, seen);
 }
 
-/* The smallest round trip of the last two: queues last that long, and what hosts add to a single one does not. */
-static u32 shortest_rtt(struct poseidon_telemetry *seen, u64 now, u32 rtt)
-{
-	if (now - seen->round_began > rtt) {
-		seen->round_began = now;
-		seen->shortest_before = seen->shortest;
-		seen->shortest = rtt;
-	}
-	seen->shortest = (u32)poseidon_min(seen->shortest, rtt);
-	return (u32)poseidon_min(seen->shortest, seen->shortest_before);
-}
-
 /*
  * What telemetry says, held against the round trip, which nobody on the way can shorten.
  *
  * Too much   A hop cannot have held a packet longer than its round trip took.
- * Too little Half of the round trip's queueing beyond the smallest target counts as one hop's, whatever the ACK says: a flow with two
- *            queues on its way, there or back, is not touched. And of all queueing beyond the guard nothing is left to telemetry.
+ * Too little Half of the round trip's queueing beyond two smallest targets counts as one hop's, whatever the ACK says: a flow with two
+ *            queues on its way, there or back, is not touched. And of all queueing beyond the guard nothing is left to telemetry. What
+ *            hosts add to a single round trip is no queue, so the shorter one of the last two counts.
  *            So a receiver that reports empty queues has its flow settle where half of the queue is its target: it takes a larger share
  *            than the others, by 2^(A/p * queue/2), and not all of it.
  */
 static void guard(const struct poseidon_flow *flow, struct poseidon_ack *ack, struct poseidon_telemetry *seen)
 {
 	u64 possible = poseidon_minus(poseidon_max(ack->rtt, flow->rtt), settings.base_rtt);
-	u64 queueing, proven, delay;
+	u64 queueing = poseidon_minus(poseidon_min(ack->rtt, flow->rtt), flow->base_rtt);
+	u64 proven = poseidon_max(poseidon_minus(queueing, settings.delay_guard),
+				  poseidon_minus(queueing, 2ULL * flow->floor) / 2);
+	u64 delay;
 
 	if (!seen || flow->signal == POSEIDON_RTT)
 		return;
-	queueing = poseidon_minus(shortest_rtt(seen, ack->now, poseidon_low_32(ack->rtt)), flow->base_rtt);
-	proven = poseidon_max(poseidon_minus(queueing, settings.delay_guard), poseidon_minus(queueing, flow->floor) / 2);
 	if (ack->max_hop_delay != POSEIDON_UNKNOWN && ack->max_hop_delay > possible) {
 		ack->max_hop_delay = possible;
 		seen->implausible++;
@@ -326,6 +321,10 @@ void BPF_PROG(poseidon_cong_control, struct sock *sk, u32 acked, int flag, const
 	u32 smallest_rtt = tp->rtt_min.s[0].v;
 
 	seen = bpf_sk_storage_get(&telemetry, sk, 0, 0);
+	/* Every packet that TCP counts as delivered comes through here, but for a few of connections with nothing in flight. */
+	if (seen && tp->delivered - host->delivered != ack.packets)
+		seen->missed_acks++;
+	host->delivered = tp->delivered;
 	/* A window update, or a duplicate that says nothing new. The window is written all the same: what TCP may have put there is not ours. */
 	if (!ack.packets) {
 		take_over(sk, host, seen);

@@ -49,9 +49,7 @@ struct poseidon_telemetry {
 	u64 losses;   /* fast recoveries */
 	u64 ignored_losses; /* of them, those without a queue: the window stayed */
 	u64 timeouts;
-	u64 round_began;  /* ns: a round trip began */
-	u32 shortest;     /* ns: the smallest RTT since */
-	u32 shortest_before; /* ns: the smallest RTT of the round trip before */
+	u64 missed_acks; /* ACKs that TCP processed without our programs */
 	struct coexistence coexistence;
 };
 
@@ -85,7 +83,7 @@ struct poseidon_totals {
 #define POSEIDON_ABOUT_BYTES 2048
 
 _Static_assert(sizeof(struct poseidon_settings) == 88, "no padding that the compiler chose");
-_Static_assert(sizeof(struct poseidon_telemetry) == 184, "no padding that the compiler chose");
-_Static_assert(sizeof(struct poseidon_row) == 320, "no padding that the compiler chose");
+_Static_assert(sizeof(struct poseidon_telemetry) == 176, "no padding that the compiler chose");
+_Static_assert(sizeof(struct poseidon_row) == 312, "no padding that the compiler chose");
 
 #endif

@@ -13,6 +13,8 @@
 use crate::tcp::mount_of;
 use crate::{InKernel, peers, rpm, switch, tcp};
 use core::fmt;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Struct;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -200,6 +202,21 @@ fn machine(may: &Permissions) -> Vec<Check> {
     ]
 }
 
+/// Some kernels keep programs of others out of the context of process 1, and so out of every interrupt that finds it running. Their programs
+/// know who loaded them; no other kernel has that field.
+fn programs_always_run() -> Result<String, Trouble> {
+    let btf = Btf::from_vmlinux().map_err(|why| Trouble::NotTried(format!("the kernel's types: {why}")))?;
+    let program = btf.type_by_name::<Struct<'_>>("bpf_prog_aux");
+    let program =
+        program.ok_or_else(|| Trouble::NotTried("the kernel's types lack bpf_prog_aux".to_owned()))?;
+    if program.iter().any(|member| member.name.is_some_and(|name| name == "init_owned")) {
+        return Err(Trouble::Missing(
+            "this kernel does not run them where process 1 is interrupted".to_owned(),
+        ));
+    }
+    Ok("nothing keeps them out".to_owned())
+}
+
 fn bpf(may: &Permissions) -> Vec<Check> {
     let loads = may.with("a program was loaded", || InKernel::load().map(drop));
     let struct_ops = may.with("Poseidon's programs were loaded", tcp::try_loading);
@@ -226,6 +243,13 @@ fn bpf(may: &Permissions) -> Vec<Check> {
             "the congestion control, with the arguments of Linux 6.10, and the TCP option",
             NEWER,
             struct_ops,
+        ),
+        check(
+            "programs always run",
+            NOTHING,
+            "a congestion control that is skipped returns a window that nobody computed, and the kernel may warn",
+            "use a kernel without this patch; do not use panic_on_warn with this one",
+            programs_always_run(),
         ),
         check("queue reading", PORTS, "a port asks its real queue how much waits: Linux 6.2", NEWER, queues),
         check(

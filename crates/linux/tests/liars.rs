@@ -1,5 +1,4 @@
-//! A switch or a peer that lies slows the flow that it lies to, and pushes no flow past the guards: the delay guard, losses, the
-//! largest window. Needs root; `.ci/linux` runs it, or says why it does not.
+//! A switch or a peer that lies slows the flow that it lies to, and pushes no flow past what the round trip proves. Needs root; `.ci/linux` runs it, or says why it does not.
 
 #[path = "room/port.rs"]
 mod port;
@@ -33,32 +32,43 @@ fn lies_slow_their_own_flow_and_pass_no_guard() {
     // 24 ms of queue: much more than the guard allows.
     let room = Room::new(100, 300_000);
     told_that_it_is_empty(&room);
+    told_that_it_is_empty_beside_others(&room);
     told_that_the_way_back_is_full(&room);
     told_that_it_is_full(&room);
     told_anything(&room);
     dropped_for_its_option(&room);
 }
 
-/// With the guard, a round trip's queueing stays below guard + k + p = 7.3 ms; without it, losses and the largest window hold it.
+/// Half of a round trip's queueing counts, whatever telemetry says. A flow alone settles where (queueing - 2 k)/2 = k, so at four
+/// smallest targets, 1.2 ms, and its queue stays below 2 T + 2 k at any rate, 9.2 ms.
 fn told_that_it_is_empty(room: &Room) {
-    let on = On::with(&[("signal", "max-hop-delay"), ("delay-guard", "3 ms")]);
+    let on = On::with(&[("signal", "max-hop-delay")]);
     lie(room, FORWARD, EMPTY);
-    let sent = on.send(room, PORT, 1_000);
+    let sent = on.send(room, PORT, 2_000);
     let flow = show("told empty", &sent);
     assert!(flow.mode == Mode::Telemetry && flow.counters.guarded > 100, "{flow:?}");
-    assert!(sent.queueing < Nanos::from_micros(7_300) && flow.counters.losses == 0, "{flow:?}");
+    assert!(sent.queueing < Nanos::from_millis(3) && flow.counters.losses == 0, "{flow:?}");
     assert!(sent.fills_100_mbps(), "{sent:?}");
-    drop(on);
+}
 
-    let on = On::with(&[("signal", "max-hop-delay"), ("delay-guard", "1 s")]);
-    let sent = on.send(room, PORT, 1_000);
-    let flow = show("the same without the guard", &sent);
-    assert!(flow.counters.guarded == 0 && flow.counters.losses > 0, "{flow:?}");
+/// What a receiver gains that reports empty queues: a larger share than three honest flows, and not all of it.
+fn told_that_it_is_empty_beside_others(room: &Room) {
+    let on = On::with(&[("signal", "max-hop-delay")]);
+    lie(room, FORWARD, EMPTY);
+    let (liar, honest) = thread::scope(|scope| {
+        let send = |port| on.send(room, PORT + port, 4_000);
+        let honest = [1, 2, 3].map(|port| scope.spawn(move || send(port)));
+        let liar = on.send(room, PORT, 4_000);
+        (liar, honest.map(|flow| flow.join().expect("it sends")))
+    });
+    let honest: u64 = honest.iter().map(Sent::mbps).sum();
+    println!("{} Mbit/s for the liar, {honest} for three honest flows", liar.mbps());
+    assert!(honest >= 12, "{} and {honest} Mbit/s", liar.mbps());
 }
 
 /// In brownfield the way back explains delay away: the guard holds here too.
 fn told_that_the_way_back_is_full(room: &Room) {
-    let on = On::with(&[("signal", "brownfield"), ("delay-guard", "3 ms")]);
+    let on = On::with(&[("signal", "brownfield")]);
     lie(room, BACKWARD, FULL);
     let sent = on.send(room, PORT, 1_000);
     let flow = show("told that the way back is full", &sent);
@@ -67,7 +77,8 @@ fn told_that_the_way_back_is_full(room: &Room) {
     lie(room, BACKWARD, 0);
 }
 
-/// The flow falls to its smallest window and goes on; who is not lied to has the link.
+/// No hop holds a packet longer than its round trip: a delay of 16.7 ms counts as the round trip, the flow keeps a part of its rate, and
+/// who is not lied to has the rest.
 fn told_that_it_is_full(room: &Room) {
     let on = On::with(&[("signal", "max-hop-delay")]);
     lie(room, FORWARD, FULL);
@@ -78,12 +89,12 @@ fn told_that_it_is_full(room: &Room) {
     let flow = show("told full", &lied_to);
     show("beside it", &other);
     assert!(flow.mode == Mode::Telemetry && flow.counters.timeouts == 0, "{flow:?}");
-    assert!(lied_to.mbps() < 5 && lied_to.rates[0] > 5_000, "{lied_to:?}");
-    assert!(other.fills_100_mbps(), "{other:?}");
+    assert!(flow.counters.implausible > 10 && flow.delay < Nanos::from_millis(5), "{flow:?}");
+    assert!(lied_to.mbps() >= 5 && other.mbps() >= 40, "{lied_to:?} {other:?}");
 }
 
 fn told_anything(room: &Room) {
-    let on = On::with(&[("signal", "max-hop-delay"), ("delay-guard", "3 ms")]);
+    let on = On::with(&[("signal", "max-hop-delay")]);
     lie(room, FORWARD, ANYTHING);
     let sent = on.send(room, PORT, 1_000);
     let flow = show("told anything", &sent);
@@ -117,6 +128,8 @@ struct On {
 impl On {
     fn with(settings: &[(&str, &str)]) -> Self {
         let mut all = Settings::for_rate(BitRate::from_mbps(100));
+        // What the bounds alone do.
+        all.coexistence = false;
         for (name, value) in settings {
             all.set(name, value).unwrap_or_else(|error| panic!("{error}"));
         }

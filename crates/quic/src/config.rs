@@ -46,6 +46,9 @@ pub struct Config {
     /// How much queueing beyond the slack telemetry may leave unexplained before the round trip is believed instead. It bounds what a
     /// peer or a switch that reports too little can do.
     pub guard: Nanos,
+    /// Flows whose law holds a target delay keep their share beside flows that fill the buffer
+    /// ([`poseidon_laws::parts::coexistence`]), and a loss without a queue does not slow them down.
+    pub coexistence: bool,
     /// What becomes of peers that speak plain QUIC.
     pub plain_peers: PlainPeers,
     /// Told of every decision of every law.
@@ -161,6 +164,7 @@ impl Config {
             base_rtt: None,
             slack: HOST_SLACK,
             guard: Nanos::new(largest_target * GUARD_TARGETS),
+            coexistence: true,
             plain_peers: PlainPeers::Serve,
             observer: None,
         }

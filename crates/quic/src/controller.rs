@@ -101,7 +101,7 @@ impl<R: Running> Controller for Steered<R> {
             // Marks: quinn says that there were some, which no law can use. Or of a recovery that has begun.
             return;
         } else {
-            self.steer.on_loss(at);
+            self.steer.on_loss(at, lost_bytes);
         }
         self.recovery_began = Some(now);
     }

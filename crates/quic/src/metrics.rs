@@ -191,6 +191,8 @@ impl Gauges {
             Mode::Delay => 0,
             Mode::Telemetry => 1,
             Mode::Lost => 2,
+            Mode::Compete => 3,
+            Mode::Yield => 4,
         };
         if self.mode.load(Relaxed) != code {
             self.mode.store(code, Relaxed);
@@ -202,7 +204,9 @@ impl Gauges {
         match self.mode.load(Relaxed) {
             0 => Mode::Delay,
             1 => Mode::Telemetry,
-            _ => Mode::Lost,
+            2 => Mode::Lost,
+            3 => Mode::Compete,
+            _ => Mode::Yield,
         }
     }
 

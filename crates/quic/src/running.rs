@@ -1,6 +1,7 @@
 //! A law as the controller sees it: any of the registry, or one of somebody's own.
 
 use core::fmt::Debug;
+use poseidon_laws::parts::coexistence::DelaySignal;
 use poseidon_laws::{Ack, AnyLaw, Decision, Law, Loss};
 use poseidon_types::Nanos;
 
@@ -9,6 +10,7 @@ pub(crate) trait Running: Clone + Debug + Send + Sync + 'static {
     fn on_ack(&mut self, ack: &Ack<'_>);
     fn on_loss(&mut self, loss: &Loss);
     fn on_timeout(&mut self, now: Nanos);
+    fn delay_signal(&self, ack: &Ack<'_>) -> Option<DelaySignal>;
     fn decision(&self) -> Decision;
 }
 
@@ -27,6 +29,9 @@ impl<L: Law + Send + Sync + 'static> Running for Own<L> {
     fn on_timeout(&mut self, now: Nanos) {
         self.0.on_timeout(now);
     }
+    fn delay_signal(&self, ack: &Ack<'_>) -> Option<DelaySignal> {
+        self.0.delay_signal(ack)
+    }
     #[inline]
     fn decision(&self) -> Decision {
         self.0.decision()
@@ -44,6 +49,9 @@ impl Running for AnyLaw {
     }
     fn on_timeout(&mut self, now: Nanos) {
         Self::on_timeout(self, now);
+    }
+    fn delay_signal(&self, ack: &Ack<'_>) -> Option<DelaySignal> {
+        Self::delay_signal(self, ack)
     }
     #[inline]
     fn decision(&self) -> Decision {

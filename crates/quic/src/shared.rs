@@ -27,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) plain_peers: PlainPeers,
     pub(crate) packet: u16,
     pub(crate) bounds: Bounds,
+    pub(crate) coexistence: bool,
     pub(crate) observer: Option<Observer>,
 }
 
@@ -40,6 +41,7 @@ impl Shared {
             plain_peers: config.plain_peers,
             packet: config.packet,
             bounds: config.bounds(),
+            coexistence: config.coexistence,
             observer: config.observer.clone(),
         }
     }

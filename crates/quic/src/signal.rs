@@ -36,6 +36,10 @@ pub enum Mode {
     Telemetry,
     /// Hops had measured, and are silent: by the round trip.
     Lost,
+    /// By losses, because the queue is somebody else's.
+    Compete,
+    /// By nothing for a few round trips: whether that queue drains.
+    Yield,
 }
 
 impl Mode {
@@ -45,6 +49,8 @@ impl Mode {
             Self::Delay => "delay",
             Self::Telemetry => "telemetry",
             Self::Lost => "lost",
+            Self::Compete => "compete",
+            Self::Yield => "yield",
         }
     }
 }

@@ -12,8 +12,9 @@ use crate::flow::Flow;
 use crate::metrics::{FlowMetrics, count};
 use crate::running::Running;
 use crate::shared::{Shared, of_flow};
-use crate::signal::{Sample, Sense, Senses};
+use crate::signal::{Mode, Sample, Sense, Senses};
 use core::sync::atomic::Ordering::Relaxed;
+use poseidon_laws::parts::coexistence::{self, Coexistence, CoexistenceAck};
 use poseidon_laws::{Ack, Decision, Loss, Pacing};
 use poseidon_types::{Bytes, Nanos, chance};
 use std::sync::Arc;
@@ -63,6 +64,10 @@ struct Event {
 pub(crate) struct Steer<R> {
     law: R,
     senses: Senses,
+    /// Where it is on.
+    coexistence: Option<Coexistence>,
+    /// Packets found lost since the last ACK frame.
+    lost: u32,
     packet: Bytes,
     flow: Arc<Flow>,
     place: Arc<Place>,
@@ -85,6 +90,8 @@ impl<R: Running> Steer<R> {
         let mut steer = Self {
             law,
             senses: Senses::new(place.shared.bounds),
+            coexistence: place.shared.coexistence.then(|| Coexistence::new(Nanos::ZERO)),
+            lost: 0,
             packet: Bytes::new(u64::from(place.shared.packet)),
             flow: Arc::clone(&place.flow),
             place: Arc::new(place),
@@ -134,13 +141,12 @@ impl<R: Running> Steer<R> {
             told,
         });
         let told = told.and_then(|stamp| stamp.telemetry().delay());
-        self.note(&sense, told);
         self.left_over += frame.bytes;
         let packets = self.left_over / self.packet.get();
         self.left_over %= self.packet.get();
         self.chance = chance::mix(self.chance);
         let [.., a, b, c, d] = self.chance.to_be_bytes();
-        self.law.on_ack(&Ack {
+        let ack = Ack {
             now: frame.at,
             rtt: sense.rtt,
             packets: u32::try_from(packets).unwrap_or(u32::MAX),
@@ -153,7 +159,10 @@ impl<R: Running> Steer<R> {
             app_limited: 2 * (frame.in_flight + frame.bytes) < self.window,
             chance: u32::from_be_bytes([a, b, c, d]),
             ..Ack::EMPTY
-        });
+        };
+        self.law.on_ack(&ack);
+        self.coexist(&ack);
+        self.note(&sense, told);
         let decision = self.decide();
         let in_flight = Some(frame.in_flight);
         let event = Event {
@@ -167,10 +176,41 @@ impl<R: Running> Steer<R> {
         self.observe(&event, &decision);
     }
 
+    /// Tells the policy of coexistence of an ACK, where it is on and the law has a target delay.
+    fn coexist(&mut self, ack: &Ack<'_>) {
+        if let Some(coexistence) = &mut self.coexistence
+            && let Some(signal) = self.law.delay_signal(ack)
+        {
+            coexistence.on_ack(&CoexistenceAck {
+                now: ack.now,
+                rtt: ack.rtt,
+                packets: ack.packets,
+                lost: core::mem::take(&mut self.lost),
+                is_marked: false,
+                app_limited: ack.app_limited,
+                signal,
+                window: self.law.decision().window,
+            });
+        }
+    }
+
+    /// What it steers by.
+    fn mode(&self) -> Mode {
+        match self.coexistence.as_ref().map(Coexistence::mode) {
+            Some(coexistence::Mode::Compete) => Mode::Compete,
+            Some(coexistence::Mode::Yield) => Mode::Yield,
+            _ => self.senses.mode(),
+        }
+    }
+
     /// Once per recovery.
-    pub(crate) fn on_loss(&mut self, at: Nanos) {
+    pub(crate) fn on_loss(&mut self, at: Nanos, bytes: u64) {
         count(&self.flow.gauges.losses);
-        self.law.on_loss(&Loss { now: at });
+        let packets = u32::try_from(bytes.div_ceil(self.mtu.max(1))).unwrap_or(u32::MAX);
+        self.lost = self.lost.saturating_add(packets);
+        if self.coexistence.as_mut().is_none_or(|coexistence| coexistence.on_loss(at)) {
+            self.law.on_loss(&Loss { now: at });
+        }
         self.after_loss(Cause::Loss, at);
     }
 
@@ -178,6 +218,9 @@ impl<R: Running> Steer<R> {
     pub(crate) fn on_timeout(&mut self, at: Nanos) {
         count(&self.flow.gauges.timeouts);
         self.law.on_timeout(at);
+        if let Some(coexistence) = &mut self.coexistence {
+            coexistence.on_timeout(at);
+        }
         self.after_loss(Cause::Timeout, at);
     }
 
@@ -193,7 +236,10 @@ impl<R: Running> Steer<R> {
 
     /// Asks the law, and makes of its answer what a stack can carry.
     fn decide(&mut self) -> Decision {
-        let decision = self.law.decision();
+        let decision = match &self.coexistence {
+            None => self.law.decision(),
+            Some(coexistence) => coexistence.decision(self.law.decision()),
+        };
         let gauges = &self.flow.gauges;
         let mut bytes = decision.window.to_bytes_floor(self.packet).get();
         if let Pacing::Rate(rate) = decision.pacing {
@@ -219,7 +265,7 @@ impl<R: Running> Steer<R> {
         if let Some(delay) = sense.max_hop_delay {
             gauges.delay.store(delay.get(), Relaxed);
         }
-        gauges.set_mode(self.senses.mode());
+        gauges.set_mode(self.mode());
         match told {
             Some(delay) => {
                 count(&gauges.acks_with_telemetry);
@@ -243,7 +289,7 @@ impl<R: Running> Steer<R> {
             tag: self.flow.tag(),
             at: event.at,
             cause: event.cause,
-            mode: self.senses.mode(),
+            mode: self.mode(),
             rtt: event.sense.map_or_else(|| self.senses.smallest_rtt(), |sense| sense.rtt),
             told: event.told,
             max_hop_delay: event.sense.and_then(|sense| sense.max_hop_delay),

@@ -33,7 +33,7 @@ pub(crate) enum Tcp {
         #[arg(long)]
         rate: BitRate,
         /// Another setting, such as `target-range=4 ms`; may be given several times. `poseidon laws poseidon` lists those of the
-        /// law; the host's are base-rtt, delay-guard, default and ack-every-packet.
+        /// law; the host's are base-rtt, delay-guard, default, ack-every-packet and coexistence.
         #[arg(long, value_name = "NAME=VALUE")]
         set: Vec<String>,
         /// The cgroup whose processes get it; one of our own by default.

@@ -108,6 +108,10 @@ fn flow_json(flow: &TcpFlow) -> Value {
         "acks_with_echo": counters.acks_with_echo,
         "acks_without_echo": counters.acks_without_echo,
         "guarded": counters.guarded,
+        "implausible": counters.implausible,
+        "ignored_losses": counters.ignored_losses,
+        "competed": counters.competed,
+        "missed_acks": counters.missed_acks,
         "losses": counters.losses,
         "timeouts": counters.timeouts,
     })

@@ -79,6 +79,8 @@ pub struct Counters {
     pub competed: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
+    /// ACKs that TCP processed without our programs: see `poseidon doctor`.
+    pub missed_acks: u64,
 }
 
 /// All flows, in the order of their addresses.
@@ -117,9 +119,7 @@ struct Telemetry {
     losses: u64,
     ignored_losses: u64,
     timeouts: u64,
-    round_began: u64,
-    shortest: u32,
-    shortest_before: u32,
+    missed_acks: u64,
     coexistence: Coexistence,
 }
 
@@ -168,7 +168,7 @@ struct Row {
 }
 
 // As bpf/tcp.h asserts it.
-const _: () = assert!(size_of::<Telemetry>() == 184 && size_of::<Row>() == 320);
+const _: () = assert!(size_of::<Telemetry>() == 176 && size_of::<Row>() == 312);
 
 impl From<&Row> for TcpFlow {
     fn from(row: &Row) -> Self {
@@ -207,6 +207,7 @@ impl From<&Row> for TcpFlow {
                 ignored_losses: seen.ignored_losses,
                 competed: u64::from(seen.coexistence.episodes),
                 timeouts: seen.timeouts,
+                missed_acks: seen.missed_acks,
             },
         }
     }

@@ -99,7 +99,7 @@ impl Steered {
         } else if is_of(self.recovery_began) {
             return;
         } else {
-            self.steer.on_loss(at);
+            self.steer.on_loss(at, bytes);
         }
         self.recovery_began = Some(now);
     }
