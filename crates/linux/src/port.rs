@@ -104,6 +104,11 @@ pub enum PortError {
         /// The kind of its queue.
         queue: String,
     },
+    /// It has no queue, so nothing waits in it.
+    NoQueue {
+        /// Which.
+        device: String,
+    },
     /// No rate was given and its queue has none.
     NoRate {
         /// Which.
@@ -161,6 +166,11 @@ impl Device {
                 .filter(|_| root["kind"] == "tbf")
                 .map(|bytes| BitRate::from_bps(bytes.saturating_mul(8))),
         })
+    }
+
+    /// Refuses a device without a queue, whose delays are always zero: veth, bridges and loopback as they come.
+    pub fn check_queue(&self) -> Result<(), PortError> {
+        if self.queue == "noqueue" { Err(PortError::NoQueue { device: self.name.clone() }) } else { Ok(()) }
     }
 
     /// The rate at which its queue is sent: the one that is given, or the queue's own. Refused where the queue's bytes cannot be
@@ -469,6 +479,10 @@ impl fmt::Display for PortError {
                 write!(f, "the bytes in queue \"{queue}\" of {device} cannot be read; give it one queue: ")?;
                 write!(f, "tc qdisc replace dev {device} root tbf rate 1gbit burst 30000 limit 1000000")
             }
+            Self::NoQueue { device } => {
+                write!(f, "{device} has no queue, so every delay would be zero; give it one: ")?;
+                write!(f, "tc qdisc replace dev {device} root tbf rate 1gbit burst 30000 limit 1000000")
+            }
             Self::NoRate { device, queue } => write!(
                 f,
                 "queue \"{queue}\" of {device} does not say its rate; give one, or shape it: \
@@ -519,6 +533,8 @@ mod tests {
         assert_eq!(device("tbf", Some(slow)).rate(Some(fast)).ok(), Some(fast));
         let said = device("htb", None).rate(None).expect_err("HTB has a rate per class").to_string();
         assert!(said.contains("give one, or shape it: tc qdisc replace dev e0 root tbf"), "{said}");
+        let said = device("noqueue", None).check_queue().expect_err("nothing waits there").to_string();
+        assert!(said.starts_with("e0 has no queue, so every delay would be zero; give it one: tc"), "{said}");
         let said = device("mq", None).rate(Some(fast)).expect_err("its queues are below it").to_string();
         assert!(said.starts_with("the bytes in queue \"mq\" of e0 cannot be read"), "{said}");
     }

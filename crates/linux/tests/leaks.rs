@@ -85,7 +85,7 @@ fn tcp_on_and_off(cgroup: &Cgroup, ours: &mut Kernel) {
                 ours.add(before, TCP);
                 break;
             }
-            Err(TcpError::Kernel(_)) => wait(Duration::from_millis(500)),
+            Err(TcpError::NameTaken) => wait(Duration::from_millis(500)),
             Err(why) => panic!("{why}"),
         }
     }

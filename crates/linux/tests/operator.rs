@@ -3,6 +3,8 @@
 
 use poseidon_linux::tcp::{self, Settings};
 use poseidon_types::BitRate;
+use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, id};
 use std::{env, fs};
@@ -19,6 +21,7 @@ fn operators_and_other_users() {
     if env::var_os(INSIDE).is_some() {
         recreated_cgroup_is_reported();
         folder_of_another_user_is_refused();
+        live_connections_get_another_control();
         return;
     }
     let private = "mount -t bpf -o mode=1777 bpf /sys/fs/bpf && exec \"$0\" \"$@\"";
@@ -72,4 +75,21 @@ fn folder_of_another_user_is_refused() {
     let refused = enable(own.parent().expect("the root")).expect_err("it is another user's");
     assert!(refused.contains("it belongs to user 65534") && refused.contains("rm -r"), "{refused}");
     fs::remove_dir(folder).expect("root may");
+}
+
+fn live_connections_get_another_control() {
+    let settings = Settings { default: false, ..Settings::for_rate(BitRate::from_gbps(1)) };
+    tcp::enable(&settings).unwrap_or_else(|error| panic!("{error}"));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let stream = TcpStream::connect(listener.local_addr().expect("it listens")).expect("it listens");
+    set_tcp_congestion(&stream, "poseidon").expect("it is on");
+    let refused = tcp::restore_connections("nothing").expect_err("no kernel has it").to_string();
+    assert!(
+        refused.starts_with("connections cannot get \"nothing\"; choose one that the kernel has: "),
+        "{refused}"
+    );
+    let count = tcp::restore_connections("cubic").unwrap_or_else(|error| panic!("{error}"));
+    assert!(count >= 1, "{count} connections");
+    assert_eq!(tcp_congestion(&stream).expect("a TCP socket"), "cubic");
+    tcp::disable().unwrap_or_else(|error| panic!("{error}"));
 }

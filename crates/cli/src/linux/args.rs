@@ -40,8 +40,12 @@ pub(crate) enum Tcp {
         #[arg(long)]
         cgroup: Option<PathBuf>,
     },
-    /// Switch it off, and leave nothing behind.
-    Disable,
+    /// Switch it off. Connections that run it keep it until they end, unless --restore says what they get.
+    Disable {
+        /// The congestion control that connections of this network namespace get: `cubic`.
+        #[arg(long, value_name = "LAW")]
+        restore: Option<String>,
+    },
     /// Say whether it is on, with what, and what it has done.
     Status {
         /// For programs.

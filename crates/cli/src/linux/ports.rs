@@ -4,7 +4,7 @@ use super::args::{Direction, OnOff, Rpm, Status, Switch};
 use super::{failed, say_json};
 use crate::Failure;
 use poseidon_linux::codel::Codel;
-use poseidon_linux::port::PortError;
+use poseidon_linux::port::{Device, PortError};
 use poseidon_linux::{rpm, switch};
 use poseidon_types::{BitRate, Nanos};
 use serde_json::{Map, Value, json};
@@ -13,7 +13,11 @@ pub(super) fn switch(command: &Switch) -> Result<(), Failure> {
     match command {
         Switch::Attach { port, rate, stamps } => {
             let options = switch::Options { rate: *rate, stamps: *stamps == OnOff::On };
-            switch::Switch::attach(&port.device, options).map(drop).map_err(failed)
+            let attach = |()| switch::Switch::attach(&port.device, options).map(drop);
+            Device::find(&port.device)
+                .and_then(|device| device.check_queue())
+                .and_then(attach)
+                .map_err(failed)
         }
         Switch::Set { port, rate, stamps } => {
             let port = switch::Switch::open(&port.device).map_err(failed)?;
@@ -40,7 +44,11 @@ pub(super) fn rpm(command: &Rpm) -> Result<(), Failure> {
                 Direction::PerPort => rpm::Direction::ReversePerPort,
             };
             let options = rpm::Options { rate: *rate, codel, direction };
-            rpm::Rpm::attach(&port.device, options).map(drop).map_err(failed)
+            let attach = |()| rpm::Rpm::attach(&port.device, options).map(drop);
+            Device::find(&port.device)
+                .and_then(|device| device.check_queue())
+                .and_then(attach)
+                .map_err(failed)
         }
         Rpm::Detach { port } => rpm::Rpm::open(&port.device).and_then(rpm::Rpm::detach).map_err(failed),
         Rpm::Status(asked) => {

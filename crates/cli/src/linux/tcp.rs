@@ -38,7 +38,14 @@ pub(super) fn run(command: &Tcp) -> Result<(), Failure> {
             );
             Ok(())
         }
-        Tcp::Disable => tcp::disable().map_err(failed),
+        Tcp::Disable { restore } => {
+            // Before: a name that the kernel does not have leaves everything as it is.
+            if let Some(law) = restore {
+                let count = tcp::restore_connections(law).map_err(failed)?;
+                eprintln!("{count} connections have {law} now");
+            }
+            tcp::disable().map_err(failed)
+        }
         Tcp::Status { json } => {
             let status = tcp::status().map_err(failed)?;
             if *json {

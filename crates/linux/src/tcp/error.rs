@@ -14,6 +14,8 @@ pub enum TcpError {
     Settings(SettingsError),
     /// It is on already.
     AlreadyOn,
+    /// A congestion control of this name is registered, and not by what is on here.
+    NameTaken,
     /// It is not on.
     Off,
     /// The kernel refused.
@@ -28,6 +30,13 @@ pub enum TcpError {
         path: PathBuf,
         /// What the system says.
         why: io::Error,
+    },
+    /// The kernel has no such congestion control.
+    NoSuchControl {
+        /// Which.
+        law: String,
+        /// What it has.
+        available: String,
     },
     /// What the kernel has is not of this version.
     OtherVersion {
@@ -52,6 +61,10 @@ impl fmt::Display for TcpError {
         match self {
             Self::Settings(why) => why.fmt(f),
             Self::AlreadyOn => f.write_str("poseidon is on already; switch it off to change its settings"),
+            Self::NameTaken => f.write_str(
+                "a congestion control `poseidon` is registered already; end the run of the testbed, or switch off what was switched \
+                 on with another /sys/fs/bpf (in a container or by `ip netns exec`), and wait until its connections have ended",
+            ),
             Self::Off => f.write_str("poseidon is not on"),
             Self::Kernel(why) => why.fmt(f),
             Self::NoCgroups => {
@@ -60,6 +73,9 @@ impl fmt::Display for TcpError {
             Self::File { doing, path, why } => {
                 let fix = if why.kind() == io::ErrorKind::PermissionDenied { "; run as root" } else { "" };
                 write!(f, "{doing} {}: {why}{fix}", path.display())
+            }
+            Self::NoSuchControl { law, available } => {
+                write!(f, "connections cannot get {law:?}; choose one that the kernel has: {available}")
             }
             Self::OtherVersion { what } => {
                 write!(f, "{what} is of another version of poseidon; switch it off with that one")

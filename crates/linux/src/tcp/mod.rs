@@ -4,7 +4,7 @@
 //! Settings ──enable──> kernel: congestion control `poseidon`, the TCP option, the table of flows
 //!                        │  stays when the process ends: /sys/fs/bpf/poseidon/tcp
 //!  status, flows <───────┤
-//!               disable ─┘
+//!               disable ─┘  restore_connections: those that still run it
 //! ```
 //!
 //! A program needs no change: it is started in the cgroup, and its connections get the law and offer the option. Where the other
@@ -16,6 +16,7 @@ mod error;
 mod flows;
 mod pins;
 mod power;
+mod restore;
 mod settings;
 
 pub(crate) use cgroup::mount_of;
@@ -24,4 +25,9 @@ pub use error::TcpError;
 pub use flows::{Counters, Mode, TcpFlow, flows};
 pub(crate) use power::try_loading;
 pub use power::{Cost, TcpStatus, disable, enable, status};
+pub use restore::restore_connections;
 pub use settings::{Settings, SettingsError};
+
+pub(crate) fn read_text(path: &'static str) -> Result<String, TcpError> {
+    std::fs::read_to_string(path).map(|text| text.trim().to_owned()).map_err(TcpError::file("reading", path))
+}

@@ -9,7 +9,9 @@ use crate::in_kernel::{KernelError, may_load};
 use core::fmt;
 use core::time::Duration;
 use libbpf_rs::query::{LinkTypeInfo, ProgInfoIter};
-use libbpf_rs::{Link, Map, MapCore as _, MapFlags, MapHandle, MapMut, Object, ObjectBuilder, ProgramMut};
+use libbpf_rs::{
+    ErrorKind, Link, Map, MapCore as _, MapFlags, MapHandle, MapMut, Object, ObjectBuilder, ProgramMut,
+};
 use poseidon_types::BitRate;
 use std::fs::{self, File};
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -238,7 +240,10 @@ fn attach(mut object: Object, cgroup: &Cgroup) -> Result<(), TcpError> {
     flows.pin(pins::at(pins::FLOWS)).map_err(TcpError::refused("pinning the table of flows"))?;
 
     let law = map_mut(&mut object, "poseidon")?.attach_struct_ops();
-    let mut law = law.map_err(TcpError::refused("registering the congestion control"))?;
+    let mut law = law.map_err(|why| match why.kind() {
+        ErrorKind::AlreadyExists => TcpError::NameTaken,
+        _ => TcpError::refused("registering the congestion control")(why),
+    })?;
     law.pin(pins::at(pins::LAW)).map_err(TcpError::refused("pinning the congestion control"))?;
 
     let folder = File::open(&cgroup.path).map_err(TcpError::file("opening the cgroup", &cgroup.path))?;
