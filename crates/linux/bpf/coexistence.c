@@ -15,7 +15,7 @@ struct outcome {
 	u64 gap;
 	u32 mode;
 	u32 episodes;
-	u64 law_hears; /* of a loss */
+	u64 law_reacts; /* of a loss */
 };
 
 int main(void)
@@ -24,12 +24,12 @@ int main(void)
 	struct event event;
 
 	while (fread(&event, sizeof(event), 1, stdin) == 1) {
-		struct outcome outcome = { .law_hears = 1 };
+		struct outcome outcome = { .law_reacts = 1 };
 
 		if (event.kind == 0)
 			coexistence_on_ack(&flow, &event.ack);
 		else if (event.kind == 1)
-			outcome.law_hears = (u64)coexistence_on_loss(&flow, event.ack.now);
+			outcome.law_reacts = (u64)coexistence_on_loss(&flow, event.ack.now);
 		else if (event.kind == 2)
 			coexistence_on_timeout(&flow, event.ack.now);
 		else

@@ -57,7 +57,7 @@ struct coexistence {
 	u32 lost;
 	u32 episodes;   /* how often it began to compete */
 	u8 mode;        /* enum coexistence_mode */
-	u8 is_calm;     /* the last delay was at or below the target */
+	u8 within_target;     /* the last delay was at or below the target */
 	u8 unused[6];
 };
 
@@ -72,7 +72,7 @@ struct coexistence_ack {
 	u32 lost;       /* newly found lost */
 	u8 is_marked;
 	u8 app_limited;
-	u8 is_calm;
+	u8 within_target;
 	u8 unused[5];
 };
 
@@ -86,7 +86,7 @@ static inline void coexistence_start(struct coexistence *flow, u64 now)
 	flow->since = flow->last_cut = flow->last_above = flow->round_began = now;
 	flow->rtt = flow->round_peak = flow->peak = flow->ceiling = flow->delay = flow->delivered = flow->lost = flow->episodes = 0;
 	flow->mode = COEXISTENCE_DELAY;
-	flow->is_calm = 0;
+	flow->within_target = 0;
 }
 
 /* Whether more than so many round trips have passed. The difference wraps with the clock. */
@@ -95,7 +95,7 @@ static inline int coexistence_has_passed(const struct coexistence *flow, u64 sin
 	return now - since > (u64)flow->rtt * round_trips;
 }
 
-static inline void coexistence_forget_peak(struct coexistence *flow, u64 now)
+static inline void coexistence_reset_peak(struct coexistence *flow, u64 now)
 {
 	flow->peak = flow->round_peak = 0;
 	flow->round_began = now;
@@ -125,7 +125,7 @@ static inline void coexistence_compete(struct coexistence *flow, const struct co
 	flow->window = poseidon_min(poseidon_max(ack->law_window, COEXISTENCE_SMALLEST), flow->threshold);
 	flow->since = flow->last_cut = ack->now;
 	flow->ceiling = poseidon_low_32(ack->delay);
-	coexistence_forget_peak(flow, ack->now);
+	coexistence_reset_peak(flow, ack->now);
 }
 
 static inline void coexistence_follow_law(struct coexistence *flow, u64 now)
@@ -157,7 +157,7 @@ static inline void coexistence_cut(struct coexistence *flow, u64 now)
 	flow->window = poseidon_max((flow->window * (COEXISTENCE_CUT >> 8)) >> (POSEIDON_Q - 8), COEXISTENCE_SMALLEST);
 	flow->threshold = flow->window;
 	flow->last_cut = now;
-	coexistence_forget_peak(flow, now);
+	coexistence_reset_peak(flow, now);
 }
 
 static inline void coexistence_count(struct coexistence *flow, const struct coexistence_ack *ack)
@@ -177,7 +177,7 @@ static inline void coexistence_on_ack(struct coexistence *flow, const struct coe
 
 	flow->delay = delay;
 	coexistence_count(flow, ack);
-	flow->is_calm = ack->is_calm;
+	flow->within_target = ack->within_target;
 	if (flow->mode != COEXISTENCE_YIELD)
 		flow->rtt = (u32)poseidon_max(poseidon_low_32(ack->rtt), 1);
 	if (is_above)
@@ -212,23 +212,23 @@ static inline void coexistence_on_ack(struct coexistence *flow, const struct coe
 			flow->mode = COEXISTENCE_COMPETE;
 			flow->since = ack->now;
 			flow->threshold = flow->window;
-			coexistence_forget_peak(flow, ack->now);
+			coexistence_reset_peak(flow, ack->now);
 		}
 	}
 }
 
-static inline int coexistence_loses_many(const struct coexistence *flow)
+static inline int coexistence_loss_rate_is_high(const struct coexistence *flow)
 {
 	return flow->lost > COEXISTENCE_TOLERATED_MORE + flow->delivered / COEXISTENCE_TOLERATED;
 }
 
-/* Fast recovery; whether the law must hear of it. */
+/* Fast recovery; whether the law reacts to it. */
 static inline int coexistence_on_loss(struct coexistence *flow, u64 now)
 {
 	if (flow->mode == COEXISTENCE_DELAY)
-		return !flow->is_calm || coexistence_loses_many(flow);
+		return !flow->within_target || coexistence_loss_rate_is_high(flow);
 	if (flow->mode == COEXISTENCE_COMPETE) {
-		if (flow->delay >= flow->ceiling - (flow->ceiling >> COEXISTENCE_FULL_SHIFT) || coexistence_loses_many(flow))
+		if (flow->delay >= flow->ceiling - (flow->ceiling >> COEXISTENCE_FULL_SHIFT) || coexistence_loss_rate_is_high(flow))
 			coexistence_cut(flow, now);
 		else
 			flow->ceiling -= flow->ceiling >> COEXISTENCE_FALL_SHIFT;
@@ -245,7 +245,7 @@ static inline void coexistence_on_timeout(struct coexistence *flow, u64 now)
 	flow->threshold = poseidon_max(flow->window / 2, COEXISTENCE_SMALLEST);
 	flow->window = COEXISTENCE_SMALLEST;
 	flow->last_cut = now;
-	coexistence_forget_peak(flow, now);
+	coexistence_reset_peak(flow, now);
 }
 
 /* The window that holds, packets q24: `law_window` where the law decides. */

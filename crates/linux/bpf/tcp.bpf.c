@@ -278,17 +278,17 @@ __noinline int step(struct poseidon_flow *flow, struct poseidon_ack *ack)
 }
 
 /* Coexistence, likewise. */
-__noinline int coexist(struct coexistence *flow, struct coexistence_ack *ack)
+__noinline int step_coexistence(struct coexistence *flow, struct coexistence_ack *ack)
 {
 	if (flow && ack)
 		coexistence_on_ack(flow, ack);
 	return 0;
 }
 
-static void tell_coexistence(struct tcp_sock *tp, struct poseidon_host *host, struct poseidon_telemetry *seen,
+static void update_coexistence(struct tcp_sock *tp, struct poseidon_host *host, struct poseidon_telemetry *seen,
 			     const struct poseidon_ack *ack, const struct rate_sample *sample)
 {
-	struct coexistence_ack told = {
+	struct coexistence_ack input = {
 		.now = ack->now,
 		.rtt = ack->rtt,
 		.delay = seen->delay,
@@ -299,10 +299,10 @@ static void tell_coexistence(struct tcp_sock *tp, struct poseidon_host *host, st
 		.is_marked = sample->delivered_ce > 0,
 		.app_limited = ((u64)sample->prior_in_flight << (POSEIDON_Q + 1)) <
 			       coexistence_window(&seen->coexistence, host->flow.window),
-		.is_calm = poseidon_log_step(&host->flow, seen->delay) >= 0,
+		.within_target = poseidon_log_step(&host->flow, seen->delay) >= 0,
 	};
 
-	coexist(&seen->coexistence, &told);
+	step_coexistence(&seen->coexistence, &input);
 }
 
 SEC("struct_ops")
@@ -358,7 +358,7 @@ void BPF_PROG(poseidon_cong_control, struct sock *sk, u32 acked, int flag, const
 		if (delay != POSEIDON_UNKNOWN) {
 			seen->delay = (u32)delay;
 			if (settings.coexistence)
-				tell_coexistence(tp, host, seen, &ack, sample);
+				update_coexistence(tp, host, seen, &ack, sample);
 		}
 	}
 	host->lost = tp->lost;

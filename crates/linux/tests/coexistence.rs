@@ -31,7 +31,7 @@ struct Event {
     lost: u32,
     is_marked: u8,
     app_limited: u8,
-    is_calm: u8,
+    within_target: u8,
     unused: [u8; 5],
     law_gap: u64,
     kind: u64,
@@ -45,7 +45,7 @@ struct Outcome {
     gap: u64,
     mode: u32,
     episodes: u32,
-    law_hears: u64,
+    law_reacts: u64,
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn c_does_what_rust_does() {
         assert_eq!(outcome, *in_c, "event {index}: {event:?}\n{flow:?}");
         competed += u32::from(flow.mode() == Mode::Compete);
         yielded += u32::from(flow.mode() == Mode::Yield);
-        ignored += u32::from(outcome.law_hears == 0);
+        ignored += u32::from(outcome.law_reacts == 0);
     }
     println!(
         "{} events, {competed} while competing, {yielded} while yielding, {ignored} losses ignored",
@@ -97,7 +97,7 @@ fn random_flow(seed: u64) -> Vec<Event> {
                 lost: u32::from(rng.below(40) == 0),
                 is_marked: u8::from(rng.below(200) == 0),
                 app_limited: u8::from(rng.below(100) == 0),
-                is_calm: u8::from(rng.below(2) == 0),
+                within_target: u8::from(rng.below(2) == 0),
                 unused: [0; 5],
                 law_gap: rng.below(1 << 40),
                 kind: match (index, rng.below(100)) {
@@ -113,7 +113,7 @@ fn random_flow(seed: u64) -> Vec<Event> {
 
 fn apply(flow: &mut Coexistence, event: &Event) -> Outcome {
     let now = Nanos::new(event.now);
-    let mut law_hears = true;
+    let mut law_reacts = true;
     match event.kind {
         ACK => flow.on_ack(&CoexistenceAck {
             now,
@@ -124,12 +124,12 @@ fn apply(flow: &mut Coexistence, event: &Event) -> Outcome {
             app_limited: event.app_limited != 0,
             signal: DelaySignal {
                 delay: Nanos::new(event.delay),
-                is_calm: event.is_calm != 0,
+                within_target: event.within_target != 0,
                 limit: Nanos::new(event.limit),
             },
             window: Packets::from_q24(event.law_window),
         }),
-        LOSS => law_hears = flow.on_loss(now),
+        LOSS => law_reacts = flow.on_loss(now),
         TIMEOUT => flow.on_timeout(now),
         _ => *flow = Coexistence::new(now),
     }
@@ -150,7 +150,7 @@ fn apply(flow: &mut Coexistence, event: &Event) -> Outcome {
             _ => 0,
         },
         episodes: flow.episodes(),
-        law_hears: u64::from(law_hears),
+        law_reacts: u64::from(law_reacts),
     }
 }
 

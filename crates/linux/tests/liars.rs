@@ -37,6 +37,18 @@ fn lies_slow_their_own_flow_and_pass_no_guard() {
     told_that_it_is_full(&room);
     told_anything(&room);
     dropped_for_its_option(&room);
+    loses_one_packet_in_a_hundred(&room);
+}
+
+/// With coexistence a loss without a queue does not slow a flow down.
+fn loses_one_packet_in_a_hundred(room: &Room) {
+    let on = On::with(&[("coexistence", "true")]);
+    port::put(room, FORWARD, "lossy", [0; 2]);
+    let sent = on.send(room, PORT, 2_000);
+    let flow = show("one packet in a hundred is lost", &sent);
+    // At the target itself about half of the losses meet a delay above it, and those count.
+    assert!(flow.counters.losses > 20 && flow.counters.ignored_losses > flow.counters.losses / 5, "{flow:?}");
+    assert!(sent.fills_100_mbps(), "{sent:?}");
 }
 
 /// Half of a round trip's queueing counts, whatever telemetry says. A flow alone settles where (queueing - 2 k)/2 = k, so at four

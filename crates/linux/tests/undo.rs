@@ -38,7 +38,7 @@ static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR")
 #[test]
 #[ignore = "needs root and a kernel with BPF: .ci/linux"]
 fn undo_short() {
-    provoke(2_000, 4);
+    provoke(10_000, 4);
 }
 
 #[test]

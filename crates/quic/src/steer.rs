@@ -161,7 +161,7 @@ impl<R: Running> Steer<R> {
             ..Ack::EMPTY
         };
         self.law.on_ack(&ack);
-        self.coexist(&ack);
+        self.update_coexistence(&ack);
         self.note(&sense, told);
         let decision = self.decide();
         let in_flight = Some(frame.in_flight);
@@ -176,21 +176,13 @@ impl<R: Running> Steer<R> {
         self.observe(&event, &decision);
     }
 
-    /// Tells the policy of coexistence of an ACK, where it is on and the law has a target delay.
-    fn coexist(&mut self, ack: &Ack<'_>) {
+    /// Gives an ACK to the coexistence policy, where it is on and the law has a target delay.
+    fn update_coexistence(&mut self, ack: &Ack<'_>) {
         if let Some(coexistence) = &mut self.coexistence
             && let Some(signal) = self.law.delay_signal(ack)
         {
-            coexistence.on_ack(&CoexistenceAck {
-                now: ack.now,
-                rtt: ack.rtt,
-                packets: ack.packets,
-                lost: core::mem::take(&mut self.lost),
-                is_marked: false,
-                app_limited: ack.app_limited,
-                signal,
-                window: self.law.decision().window,
-            });
+            let window = self.law.decision().window;
+            coexistence.on_ack(&CoexistenceAck::new(ack, signal, window, core::mem::take(&mut self.lost)));
         }
     }
 

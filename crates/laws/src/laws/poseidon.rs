@@ -348,7 +348,7 @@ impl Law for Poseidon {
 
     fn delay_signal(&self, ack: &Ack<'_>) -> Option<DelaySignal> {
         let delay = self.signal_delay(ack).map(|delay| Nanos::new(u64::from(delay)))?;
-        Some(DelaySignal { delay, is_calm: delay <= self.target_delay(), limit: self.delay_limit() })
+        Some(DelaySignal { delay, within_target: delay <= self.target_delay(), limit: self.delay_limit() })
     }
 
     /// Alg. 1, lines 18-24.

@@ -32,8 +32,8 @@
 
 #![cfg_attr(not(test), deny(clippy::float_arithmetic))]
 
+use crate::event::Ack;
 use crate::law::{Decision, Pacing};
-use core::fmt;
 use poseidon_types::{Nanos, Packets};
 
 /// Round trips with the delay above the limit before a flow competes. An incast of one law alone drains sooner: the law halves its
@@ -80,30 +80,13 @@ pub enum Mode {
     Yield,
 }
 
-impl Mode {
-    /// In metrics and logs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Delay => "delay",
-            Self::Compete => "compete",
-            Self::Yield => "yield",
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 /// What a law makes of the delay of one ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelaySignal {
     /// The delay that it holds against its target.
     pub delay: Nanos,
     /// The delay is at or below the target.
-    pub is_calm: bool,
+    pub within_target: bool,
     /// Above this the queue belongs to somebody else: [`limit_between`] of the smallest and the largest target.
     pub limit: Nanos,
 }
@@ -133,6 +116,22 @@ pub struct CoexistenceAck {
     pub signal: DelaySignal,
     /// The law's window.
     pub window: Packets,
+}
+
+impl CoexistenceAck {
+    /// From an ACK, what the law made of it, the law's window and the packets newly found lost.
+    pub fn new(ack: &Ack<'_>, signal: DelaySignal, window: Packets, lost: u32) -> Self {
+        Self {
+            now: ack.now,
+            rtt: ack.rtt,
+            packets: ack.packets,
+            lost,
+            is_marked: !ack.marked.is_zero(),
+            app_limited: ack.app_limited,
+            signal,
+            window,
+        }
+    }
 }
 
 /// One flow.
@@ -165,13 +164,7 @@ pub struct Coexistence {
     episodes: u32,
     mode: Mode,
     /// The last delay was at or below the target.
-    is_calm: bool,
-}
-
-impl Default for Coexistence {
-    fn default() -> Self {
-        Self::new(Nanos::ZERO)
-    }
+    within_target: bool,
 }
 
 impl Coexistence {
@@ -193,7 +186,7 @@ impl Coexistence {
             lost: 0,
             episodes: 0,
             mode: Mode::Delay,
-            is_calm: false,
+            within_target: false,
         }
     }
 
@@ -231,12 +224,12 @@ impl Coexistence {
     /// An ACK.
     pub fn on_ack(&mut self, ack: &CoexistenceAck) {
         let now = ack.now.get();
-        let DelaySignal { delay, is_calm, limit } = ack.signal;
+        let DelaySignal { delay, within_target, limit } = ack.signal;
         let is_above = delay > limit;
         let delay = low_32(delay.get());
         self.delay = delay;
         self.count(ack);
-        self.is_calm = is_calm;
+        self.within_target = within_target;
         if self.mode != Mode::Yield {
             self.rtt = low_32(ack.rtt.get()).max(1);
         }
@@ -276,18 +269,18 @@ impl Coexistence {
                     self.mode = Mode::Compete;
                     self.since = now;
                     self.threshold = self.window;
-                    self.forget_peak(now);
+                    self.reset_peak(now);
                 }
             }
         }
     }
 
-    /// The host has entered fast recovery; whether the law must hear of it.
+    /// The host has entered fast recovery; whether the law reacts to it.
     pub fn on_loss(&mut self, now: Nanos) -> bool {
         match self.mode {
-            Mode::Delay => !self.is_calm || self.loses_many(),
+            Mode::Delay => !self.within_target || self.loss_rate_is_high(),
             Mode::Compete => {
-                if self.delay >= self.ceiling - (self.ceiling >> FULL_SHIFT) || self.loses_many() {
+                if self.delay >= self.ceiling - (self.ceiling >> FULL_SHIFT) || self.loss_rate_is_high() {
                     self.cut(now.get());
                 } else {
                     self.ceiling -= self.ceiling >> FALL_SHIFT;
@@ -308,10 +301,10 @@ impl Coexistence {
         self.threshold = (self.window / 2).max(SMALLEST);
         self.window = SMALLEST;
         self.last_cut = now.get();
-        self.forget_peak(now.get());
+        self.reset_peak(now.get());
     }
 
-    const fn loses_many(&self) -> bool {
+    const fn loss_rate_is_high(&self) -> bool {
         self.lost > TOLERATED_MORE + self.delivered / TOLERATED
     }
 
@@ -324,7 +317,7 @@ impl Coexistence {
         self.since = now;
         self.last_cut = now;
         self.ceiling = delay;
-        self.forget_peak(now);
+        self.reset_peak(now);
     }
 
     /// Whether a round trip has ended whose delays are all below the peak by an eighth.
@@ -340,7 +333,7 @@ impl Coexistence {
         fallen
     }
 
-    fn forget_peak(&mut self, now: u64) {
+    fn reset_peak(&mut self, now: u64) {
         self.peak = 0;
         self.round_peak = 0;
         self.round_began = now;
@@ -374,7 +367,7 @@ impl Coexistence {
         self.window = ((self.window * (CUT >> 8)) >> (Packets::FRACTION_BITS - 8)).max(SMALLEST);
         self.threshold = self.window;
         self.last_cut = now;
-        self.forget_peak(now);
+        self.reset_peak(now);
     }
 
     fn count(&mut self, ack: &CoexistenceAck) {
@@ -435,7 +428,7 @@ mod tests {
                 lost: 0,
                 is_marked: false,
                 app_limited: false,
-                signal: DelaySignal { delay, is_calm: delay <= LIMIT, limit: LIMIT },
+                signal: DelaySignal { delay, within_target: delay <= LIMIT, limit: LIMIT },
                 window: Packets::from_q24(ONE / 100),
             };
             change(&mut ack);

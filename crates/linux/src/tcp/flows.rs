@@ -142,7 +142,7 @@ struct Coexistence {
     lost: u32,
     episodes: u32,
     mode: u8,
-    is_calm: u8,
+    within_target: u8,
     unused: [u8; 6],
 }
 

@@ -144,7 +144,7 @@ impl Rack {
         let congested = transport.plb.is_some() && sender.law.is_congested(&ack);
         world.report.decisions += 1;
         world.report.decisions_with_telemetry += u64::from(reply.reflected_hops > 0);
-        coexist(sender, &ack, sender.lost.wrapping_sub(lost_before));
+        update_coexistence(sender, &ack, sender.lost.wrapping_sub(lost_before));
         if acked.found_loss && sender.coexistence.as_mut().is_none_or(|coexistence| coexistence.on_loss(at)) {
             sender.law.on_loss(&Loss { now: at });
         }
@@ -355,22 +355,14 @@ fn has_room(world: &World<'_>, sender: &Sender) -> bool {
     }
 }
 
-/// Tells the policy of coexistence of an ACK, where it is on and the law has a target delay.
+/// Gives an ACK to the coexistence policy, where it is on and the law has a target delay.
 #[inline]
-fn coexist(sender: &mut Sender, ack: &Ack<'_>, lost: u32) {
+fn update_coexistence(sender: &mut Sender, ack: &Ack<'_>, lost: u32) {
     if let Some(coexistence) = &mut sender.coexistence
         && let Some(signal) = sender.law.delay_signal(ack)
     {
-        coexistence.on_ack(&CoexistenceAck {
-            now: ack.now,
-            rtt: ack.rtt,
-            packets: ack.packets,
-            lost,
-            is_marked: !ack.marked.is_zero(),
-            app_limited: ack.app_limited,
-            signal,
-            window: sender.law.decision().window,
-        });
+        let window = sender.law.decision().window;
+        coexistence.on_ack(&CoexistenceAck::new(ack, signal, window, lost));
     }
 }
 
