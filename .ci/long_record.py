@@ -200,8 +200,8 @@ FAST = 'docs/simulator.md, "Fast", column "at least"'
 SHARES = 'docs/peers.md, "Shares and queues": 5 % of the fair share, 10 % of the queue'
 ROUTER = 'docs/cost.md, "A router that stamps", less 0.03 because runs differ by some hundredths'
 TRANSFER = 'docs/cost.md, "A TCP transfer"'
-RATIO = "crates/quic/examples/ratio/main.rs, GOODPUT and CPU; docs/howto/quic.md has 0.97 and 1.04"
-TESTBED = "crates/quic/tests/testbed.rs"
+RATIO = "crates/hosts/quic/examples/ratio/main.rs, GOODPUT and CPU; docs/howto/quic.md has 0.97 and 1.04"
+TESTBED = "crates/hosts/quic/tests/testbed.rs"
 
 PARTS = {
     "packet_hops": {
@@ -263,58 +263,58 @@ PARTS = {
         "what": "a QUIC server under ten million hostile datagrams",
         "figures": hostile,
         "marks": [
-            at_least("datagrams", 9_000_000, "crates/quic/tests/hostile.rs: ten million, less what a full buffer drops"),
-            at_least("goodput_ratio", 0.95, "crates/quic/tests/hostile.rs: honest goodput under attack within 5 %"),
-            at_most("most_flows", 8, "crates/quic/tests/hostile.rs"),
-            at_most("resident_growth_kib", 65536, "crates/quic/tests/hostile.rs: 64 MiB"),
+            at_least("datagrams", 9_000_000, "crates/hosts/quic/tests/hostile.rs: ten million, less what a full buffer drops"),
+            at_least("goodput_ratio", 0.95, "crates/hosts/quic/tests/hostile.rs: honest goodput under attack within 5 %"),
+            at_most("most_flows", 8, "crates/hosts/quic/tests/hostile.rs"),
+            at_most("resident_growth_kib", 65536, "crates/hosts/quic/tests/hostile.rs: 64 MiB"),
         ],
     },
     "forged_long": {
         "what": "ten million datagrams with forged telemetry in the name of the peer, none of them believed, in quinn",
         "figures": hostile,
         "marks": [
-            at_least("datagrams", 9_000_000, "crates/quic/tests/hostile.rs: ten million, less what a full buffer drops"),
-            at_least("goodput_ratio", 0.95, "crates/quic/tests/hostile.rs: honest goodput under attack within 5 %"),
+            at_least("datagrams", 9_000_000, "crates/hosts/quic/tests/hostile.rs: ten million, less what a full buffer drops"),
+            at_least("goodput_ratio", 0.95, "crates/hosts/quic/tests/hostile.rs: honest goodput under attack within 5 %"),
         ],
     },
     "forged_s2n_long": {
         "what": "the same in s2n-quic",
         "figures": hostile,
         "marks": [
-            at_least("datagrams", 9_000_000, "crates/quic/tests/s2n.rs: ten million, less what a full buffer drops"),
-            at_least("goodput_ratio", 0.95, "crates/quic/tests/s2n.rs: honest goodput under attack within 5 %"),
+            at_least("datagrams", 9_000_000, "crates/hosts/quic/tests/s2n.rs: ten million, less what a full buffer drops"),
+            at_least("goodput_ratio", 0.95, "crates/hosts/quic/tests/s2n.rs: honest goodput under attack within 5 %"),
         ],
     },
     "undo_long": {
         "what": "cuts that Linux TCP undoes, under lies and while Poseidon goes on and off: no wrong window, no warning of the kernel",
         "figures": undo,
         "marks": [
-            at_least("undos", 100_000, "crates/linux/tests/undo.rs"),
-            at_least("switched", 200, "crates/linux/tests/undo.rs"),
-            at_most("outside", 0, "crates/linux/tests/undo.rs: windows outside [1, 32768]"),
-            at_most("warnings", 0, "crates/linux/tests/undo.rs: read from the kernel's log"),
+            at_least("undos", 100_000, "crates/hosts/linux/tests/undo.rs"),
+            at_least("switched", 200, "crates/hosts/linux/tests/undo.rs"),
+            at_most("outside", 0, "crates/hosts/linux/tests/undo.rs: windows outside [1, 32768]"),
+            at_most("warnings", 0, "crates/hosts/linux/tests/undo.rs: read from the kernel's log"),
         ],
     },
     "soak_long": {
         "what": "ten minutes of 200 QUIC connections at a time that come and go",
         "figures": soak,
-        "marks": [at_most("memory growth", 0.05, "crates/quic/tests/soak.rs: a twentieth")],
+        "marks": [at_most("memory growth", 0.05, "crates/hosts/quic/tests/soak.rs: a twentieth")],
     },
     "identity_long": {
         "what": "each QUIC connection gets the telemetry of its own path only",
         "figures": identity,
         "marks": [
-            at_least("connections", 3200, "crates/quic/tests/identity.rs: 8 x 8 x 40 and 16 x 40"),
-            at_least("stamps per connection", 5, "crates/quic/tests/identity.rs"),
+            at_least("connections", 3200, "crates/hosts/quic/tests/identity.rs: 8 x 8 x 40 and 16 x 40"),
+            at_least("stamps per connection", 5, "crates/hosts/quic/tests/identity.rs"),
         ],
     },
     "vanishing_long": {
         "what": "telemetry stops for 20 s in a QUIC transfer and comes back",
         "figures": vanishing,
         "marks": [
-            at_most("longest time without an ACK, median RTTs", 10, "crates/quic/tests/telemetry.rs"),
-            at_least("rate without telemetry, of that before", 0.5, "crates/quic/tests/telemetry.rs"),
-            at_least("rate with telemetry again, of that before", 0.5, "crates/quic/tests/telemetry.rs"),
+            at_most("longest time without an ACK, median RTTs", 10, "crates/hosts/quic/tests/telemetry.rs"),
+            at_least("rate without telemetry, of that before", 0.5, "crates/hosts/quic/tests/telemetry.rs"),
+            at_least("rate with telemetry again, of that before", 0.5, "crates/hosts/quic/tests/telemetry.rs"),
         ],
     },
     "quic_testbed": {

@@ -1,5 +1,5 @@
 -- Wireshark dissectors for this project's own formats: the MHD shim behind UDP, its reflection block, and the TCP
--- option. Layouts: crates/wire/src/{shim,reflection,tcp_option}.rs.
+-- option. Layouts: crates/core/wire/src/{shim,reflection,tcp_option}.rs.
 --
 --   tshark -X lua_script:tools/wireshark/poseidon.lua -r capture.pcap -Y poseidon
 --

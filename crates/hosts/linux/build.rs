@@ -1,0 +1,47 @@
+//! Compiles the BPF programs of `bpf/` with clang: `$CLANG`, or clang-19.
+//!
+//! ```text
+//! bpf/NAME.bpf.c ──clang -target bpf──> $OUT_DIR/NAME.bpf.o ──include_bytes!──> this crate
+//! ```
+//!
+//! A plain object and no generated skeleton: what a skeleton saves is looking up a map by its name, and what it brings is
+//! code with `unsafe` in it and a second build of libbpf for the build script.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
+use std::{env, fs};
+
+fn main() {
+    println!("cargo::rerun-if-changed=bpf");
+    println!("cargo::rerun-if-env-changed=CLANG");
+    let clang = env::var("CLANG").unwrap_or_else(|_| "clang-19".to_owned());
+    let headers = env::var("DEP_BPF_INCLUDE").expect("libbpf-sys says where libbpf's headers are");
+    let out = PathBuf::from(env::var("OUT_DIR").expect("cargo says where to write"));
+    let mut sources: Vec<PathBuf> =
+        fs::read_dir("bpf").expect("the sources are here").flatten().map(|entry| entry.path()).collect();
+    sources.retain(|path| path.to_string_lossy().ends_with(".bpf.c"));
+    for source in sources {
+        let object = out.join(source.with_extension("o").file_name().expect("a file has a name"));
+        compile(&clang, &headers, &source, &object);
+    }
+}
+
+fn compile(clang: &str, headers: &str, source: &Path, object: &Path) {
+    let result = Command::new(clang)
+        // The loader needs types, which -g writes; the instructions of v3 are in every kernel since 5.1.
+        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-fno-stack-protector"])
+        .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"])
+        .args(["-I", headers, "-c"])
+        .args([source, Path::new("-o"), object])
+        .status();
+    let failed = match result {
+        Ok(status) if status.success() => return,
+        Ok(status) => format!("{clang} could not compile {}: {status}", source.display()),
+        Err(error) => format!(
+            "{clang} is missing ({error}): apt-get install clang-19, or .ci/install, or CLANG=your-clang; \
+             only crates/hosts/linux needs it"
+        ),
+    };
+    println!("cargo::error={failed}");
+    exit(1);
+}
