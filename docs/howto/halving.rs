@@ -1,17 +1,17 @@
-//! Halving: one packet more per round trip, half the window after a mark.
+//! Halving: adds one packet per round trip and halves the window after a congestion mark.
 //!
-//! Signals    marks
-//! Source     an example of the book: what is added to try a law
+//! Signals    ECN marks
+//! Source     none: the example of docs/howto/law.md
 
 use crate::event::{Ack, Loss};
-use crate::law::{Decision, Law, Pacing, Path};
+use crate::law::{Decision, Law, LawDefinition, Pacing, Path};
 use crate::params::params;
 use poseidon_types::{Nanos, Packets, Signals};
 
 params! {
-    /// Its parameters.
+    /// Parameters of [`Halving`].
     pub struct HalvingParams {
-        /// The first window.
+        /// The initial window.
         initial_window: Packets = Packets::whole(32),
     }
     presets {}
@@ -21,11 +21,13 @@ params! {
     }
 }
 
-/// One flow: its window, and the end of the round trip in which it was halved.
+/// The state of one flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Halving {
+    /// The window in packets, as a Q24 fixed-point number.
     window: u64,
-    not_before: u64,
+    /// The earliest time of the next cut: one round trip after the last one.
+    next_cut: u64,
 }
 
 impl Halving {
@@ -34,9 +36,9 @@ impl Halving {
     }
 }
 
-impl Law for Halving {
+impl LawDefinition for Halving {
     const NAME: &'static str = "halving";
-    const SOURCE: &'static str = "the book's example";
+    const SOURCE: &'static str = "example of the book";
     const STATE_LIMIT: usize = 16;
     type Params = HalvingParams;
 
@@ -45,17 +47,19 @@ impl Law for Halving {
     }
 
     fn new(params: &HalvingParams, _: &Path) -> Self {
-        Self { window: params.initial_window.q24(), not_before: 0 }
+        Self { window: params.initial_window.q24(), next_cut: 0 }
     }
+}
 
+impl Law for Halving {
     fn on_ack(&mut self, ack: &Ack<'_>) {
         if ack.marked.is_zero() {
-            // A packet per window of acknowledged packets.
-            let whole = u64::from(ack.packets) << (2 * Packets::FRACTION_BITS);
-            self.window = (self.window + whole / self.window).min(Packets::whole(1_024).q24());
-        } else if ack.now.get() >= self.not_before {
+            // One packet per acknowledged window.
+            let acked = u64::from(ack.packets) << (2 * Packets::FRACTION_BITS);
+            self.window = (self.window + acked / self.window).min(Packets::whole(1_024).q24());
+        } else if ack.now.get() >= self.next_cut {
             self.halve();
-            self.not_before = ack.now.get().saturating_add(ack.rtt.get());
+            self.next_cut = ack.now.get().saturating_add(ack.rtt.get());
         }
     }
 
@@ -67,7 +71,7 @@ impl Law for Halving {
         self.halve();
     }
 
-    /// What a host with PLB counts before it chooses another path.
+    /// Returns whether the ACK carries a mark. A host with PLB counts such ACKs.
     fn is_congested(&self, ack: &Ack<'_>) -> bool {
         !ack.marked.is_zero()
     }

@@ -1,5 +1,5 @@
 #![no_main]
-//! The four CSIG tags, whatever the identifier.
+//! Fuzzes the four CSIG tags with any identifier.
 use libfuzzer_sys::fuzz_target;
 use poseidon_fuzz::tail;
 use poseidon_wire::csig::{Layout, Packet, Repr};
@@ -12,13 +12,13 @@ fuzz_target!(|data: &[u8]| {
             continue;
         };
         let mut out = vec![0; before.buffer_len()];
-        before.emit(&mut out).expect("fits");
+        before.emit(&mut out).expect("the buffer is large enough");
         assert_eq!(Repr::parse(&out, layout, tpid), Ok(before));
         let mut bytes = data.to_vec();
-        let mut packet = Packet::new_checked(&mut bytes[..], layout, tpid).expect("ours");
-        let code = u32::try_from(tail(data) & 0xffff_ffff).expect("32 bits");
+        let mut packet = Packet::new_checked(&mut bytes[..], layout, tpid).expect("the header is valid");
+        let code = u32::try_from(tail(data) & 0xffff_ffff).expect("the value is masked to 32 bits");
         let replaced = packet.update(code, 3);
-        let after = Repr::parse(&bytes, layout, tpid).expect("still ours");
+        let after = Repr::parse(&bytes, layout, tpid).expect("the header is still valid");
         assert_eq!((after.signal, after.trimmed), (before.signal, before.trimmed));
         if replaced {
             assert!(!before.trimmed && before.signal.replaces(after.code, before.code));

@@ -1,12 +1,12 @@
 #![no_main]
-//! Every law as a list of operations: the first bytes choose the law, its parameters and its path, the rest is what happens
-//! to it.
+//! Fuzzes all control laws. The first bytes select the law, its parameters and its path; the remaining bytes encode
+//! operations.
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use poseidon_laws::law::SLOWEST_LINE;
-use poseidon_laws::{Ack, LAWS, Law, Loss, Path};
-use poseidon_testkit::operations::{Operation, apply, assert_sound, random_params};
-use poseidon_types::{BitRate, Bytes, HopRecord, HopStack, Nanos, Wrap};
+use poseidon_laws::law::MIN_LINE_RATE;
+use poseidon_laws::{Ack, LAWS, LawDefinition, Loss, Path};
+use poseidon_testkit::operations::{Operation, apply, assert_valid_decision, random_params};
+use poseidon_types::{BitRate, Bytes, CounterWrap, HopRecord, HopStack, Nanos};
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Unstructured::new(data);
@@ -22,37 +22,35 @@ fuzz_target!(|data: &[u8]| {
             break;
         }
     }
-    let mut at = 0;
-    macro_rules! choose {
-        ($name:ident, $law:ty) => {
-            if law == at {
-                run::<$law>(choices, &path, &operations);
-            }
-            at += 1;
+    macro_rules! run_chosen_law {
+        ($($module:ident :: $law:ident,)*) => {
+            let runs = [$(run::<poseidon_laws::laws::$module::$law>),*];
+            runs[law](choices, &path, &operations);
         };
     }
-    poseidon_laws::for_each_law!(choose);
-    let _ = at;
+    poseidon_laws::law_list!(run_chosen_law);
 });
 
-/// Sound after every operation, and the same twice.
-fn run<L: Law>(choices: [u8; 16], path: &Path, operations: &[Operation]) {
+/// Checks the law's invariants after every operation, and checks that a replay reaches the same state.
+fn run<L: LawDefinition>(choices: [u8; 16], path: &Path, operations: &[Operation]) {
     let mut choices = choices.iter().cycle();
-    let params = random_params::<L::Params>(|below| usize::from(*choices.next().expect("a cycle")) % below);
+    let params = random_params::<L::Params>(|below| {
+        usize::from(*choices.next().expect("the iterator is endless")) % below
+    });
     let mut law = L::new(&params, path);
-    let mut again = law.clone();
+    let mut replay = law.clone();
     for operation in operations {
         apply(&mut law, operation);
-        assert_sound(&law);
-        apply(&mut again, operation);
+        assert_valid_decision(&law);
+        apply(&mut replay, operation);
     }
-    assert!(law == again, "a replay ends elsewhere: {law:?} {again:?}");
+    assert!(law == replay, "a replay reaches a different state: {law:?} {replay:?}");
 }
 
 fn path(input: &mut Unstructured<'_>) -> Result<Path> {
     Ok(Path {
         mtu: Bytes::new(input.int_in_range(1..=65_535)?),
-        line_rate: BitRate::from_bps(input.int_in_range(SLOWEST_LINE.get()..=1_000_000_000_000)?),
+        line_rate: BitRate::from_bps(input.int_in_range(MIN_LINE_RATE.get()..=1_000_000_000_000)?),
         base_rtt: Nanos::new(input.int_in_range(1..=u64::from(u32::MAX))?),
     })
 }
@@ -80,19 +78,22 @@ fn operation(input: &mut Unstructured<'_>) -> Result<Operation> {
                 app_limited: flags & 64 != 0,
                 hop_count: flags >> 4,
                 endpoint_delay: Nanos::new(if flags & 2 != 0 { input.arbitrary()? } else { 0 }),
-                chance: input.arbitrary()?,
+                random: input.arbitrary()?,
                 ..Ack::EMPTY
             };
             let mut stack = HopStack::EMPTY;
             for _ in 0..input.int_in_range(0..=9u8)? {
                 stack.push(HopRecord {
-                    at: Nanos::new(input.arbitrary()?),
+                    timestamp: Nanos::new(input.arbitrary()?),
                     sent: Bytes::new(input.arbitrary()?),
                     queue: Bytes::new(input.arbitrary()?),
                     rate: BitRate::from_bps(input.arbitrary()?),
                 });
             }
-            let wrap = Wrap { at: Nanos::new(input.arbitrary()?), sent: Bytes::new(input.arbitrary()?) };
+            let wrap = CounterWrap {
+                timestamp: Nanos::new(input.arbitrary()?),
+                sent: Bytes::new(input.arbitrary()?),
+            };
             Operation::Ack(Box::new((ack, stack, wrap)))
         }
     })

@@ -1,34 +1,37 @@
-//! What the targets share. The input is the packet itself, so that captured bytes are seeds; the numbers a switch
-//! would measure are made from its last bytes.
+//! Helpers for the fuzz targets. The input is the packet, so captured packets can be used as seeds. The last bytes
+//! determine the values that a switch measures.
 
 use poseidon_types::{BitRate, Bytes, HopRecord, Nanos};
 use poseidon_wire::checksum::{Delta, internet};
 
-/// The last eight bytes, with zeros before a shorter input.
+/// Returns the last eight bytes as a number. A shorter input is padded with leading zeros.
 pub fn tail(data: &[u8]) -> u64 {
     data.iter().rev().take(8).rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
 }
 
-/// A delay of any order of magnitude.
+/// Returns a delay, derived from the input, of any order of magnitude.
 pub fn delay(data: &[u8]) -> Nanos {
     let number = tail(data);
     Nanos::new(number >> (number % 64))
 }
 
-/// A record of any magnitude, with a rate that the published table has.
+/// Returns a hop record, derived from the input, with values of any order of magnitude and a rate from the published
+/// table.
 pub fn record(data: &[u8]) -> HopRecord {
     let number = tail(data);
     HopRecord {
-        at: Nanos::new(number),
+        timestamp: Nanos::new(number),
         sent: Bytes::new(number.rotate_left(17)),
         queue: Bytes::new(number >> (number % 64)),
-        rate: BitRate::from_gbps([25, 40, 50, 100, 200, 400][usize::try_from(number % 6).expect("small")]),
+        rate: BitRate::from_gbps(
+            [25, 40, 50, 100, 200, 400][usize::try_from(number % 6).expect("the number is small")],
+        ),
     }
 }
 
-/// The change that an update reported turns the old checksum into the new one. Both lengths are even.
-pub fn assert_repairs(delta: Delta, before: &[u8], after: &[u8]) {
-    // All zeros have two checksums; no packet is all zeros.
-    let sum = |bytes: &[u8]| internet(&[bytes, &[0, 1]].concat());
-    assert_eq!(delta.apply(sum(before)), sum(after));
+/// Asserts that `delta` converts the checksum of `before` to the checksum of `after`. Both lengths must be even.
+pub fn assert_checksum_delta(delta: Delta, before: &[u8], after: &[u8]) {
+    // All-zero data has two valid checksums, so append a nonzero word.
+    let checksum = |bytes: &[u8]| internet(&[bytes, &[0, 1]].concat());
+    assert_eq!(delta.apply(checksum(before)), checksum(after));
 }

@@ -1,36 +1,36 @@
--- Wireshark dissectors for this project's own formats: the MHD shim behind UDP, its reflection block, and the TCP
--- option. Layouts: crates/core/wire/src/{shim,reflection,tcp_option}.rs.
+-- Wireshark dissectors for this project's formats: the MHD shim after the UDP header, its reflection block, and the TCP
+-- option. The layouts are documented in crates/core/wire/src/{shim,reflection,tcp_option}.rs.
 --
 --   tshark -X lua_script:tools/wireshark/poseidon.lua -r capture.pcap -Y poseidon
 --
 -- Preferences (-o name:value, or Preferences > Protocols > POSEIDON):
---   poseidon.udp_port    UDP destination port of packets that carry the shim        65053
+--   poseidon.udp_port    UDP destination port of packets with the shim               65053
 --   poseidon.step_log2   one step of a delay code is 2^n ns                          8 (256 ns)
---   poseidon.reflection  the payload behind the shim begins with a reflection block  FALSE
---   poseidon.payload     dissector for what follows                                  data
+--   poseidon.reflection  the payload after the shim starts with a reflection block   FALSE
+--   poseidon.payload     dissector for the payload                                   data
 --   poseidon.kind        TCP option kind (RFC 6994)                                  253
 --   poseidon.exid        TCP option experiment identifier                            20563 (0x5053)
 
 local shim = Proto("poseidon", "Poseidon in-band telemetry")
 
-shim.prefs.udp_port = Pref.uint("UDP port", 65053, "Packets to this port carry the shim")
+shim.prefs.udp_port = Pref.uint("UDP port", 65053, "Packets to this port contain the shim")
 shim.prefs.step_log2 = Pref.uint("Delay step (log2 ns)", 8, "One step of a delay code is 2^n ns")
-shim.prefs.reflection = Pref.bool("Reflection block", false, "The payload begins with a reflection block")
-shim.prefs.payload = Pref.string("Payload dissector", "data", "Dissector for what follows")
+shim.prefs.reflection = Pref.bool("Reflection block", false, "The payload starts with a reflection block")
+shim.prefs.payload = Pref.string("Payload dissector", "data", "Dissector for the payload")
 shim.prefs.kind = Pref.uint("TCP option kind", 253, "Kind of the TCP option")
 shim.prefs.exid = Pref.uint("TCP experiment identifier", 0x5053, "Identifier of the TCP option")
 
 local yes_no = { "yes", "no" }
 local f = {
     version = ProtoField.uint8("poseidon.version", "Version", base.DEC, nil, 0xf0),
-    incomplete = ProtoField.bool("poseidon.incomplete", "A hop could not measure", 8, yes_no, 0x08),
+    incomplete = ProtoField.bool("poseidon.incomplete", "A hop could not measure its delay", 8, yes_no, 0x08),
     frozen = ProtoField.bool("poseidon.frozen", "Do not update", 8, yes_no, 0x04),
-    coverage = ProtoField.bool("poseidon.wants_coverage", "Coverage wanted", 8, yes_no, 0x02),
-    int_hops = ProtoField.uint8("poseidon.int_hops", "Hops that measured", base.DEC),
+    coverage = ProtoField.bool("poseidon.wants_coverage", "Path coverage requested", 8, yes_no, 0x02),
+    int_hops = ProtoField.uint8("poseidon.int_hops", "Hops that measured a delay", base.DEC),
     code = ProtoField.uint16("poseidon.max_hop_delay", "Largest hop delay, code", base.DEC),
     delay = ProtoField.uint64("poseidon.max_hop_delay_ns", "Largest hop delay, ns", base.DEC),
     r_seen = ProtoField.uint8("poseidon.reflection.hops_seen", "Hops on the path", base.DEC, nil, 0xf0),
-    r_hops = ProtoField.uint8("poseidon.reflection.int_hops", "Hops that measured", base.DEC, nil, 0x0f),
+    r_hops = ProtoField.uint8("poseidon.reflection.int_hops", "Hops that measured a delay", base.DEC, nil, 0x0f),
     r_code = ProtoField.uint16("poseidon.reflection.max_hop_delay", "Largest hop delay, code", base.DEC),
     r_delay = ProtoField.uint64("poseidon.reflection.max_hop_delay_ns", "Largest hop delay, ns", base.DEC),
     t_code = ProtoField.uint16("poseidon.tcp.max_hop_delay", "Largest hop delay, code", base.DEC),
@@ -45,19 +45,19 @@ end
 shim.fields = fields
 
 local warn, note = expert.severity.WARN, expert.severity.NOTE
-local bad_version = ProtoExpert.new("poseidon.bad_version", "Version is not 1", expert.group.PROTOCOL, warn)
-local saturated = ProtoExpert.new("poseidon.saturated", "Delay is at least this", expert.group.SEQUENCE, note)
+local bad_version = ProtoExpert.new("poseidon.bad_version", "The version is not 1", expert.group.PROTOCOL, warn)
+local saturated = ProtoExpert.new("poseidon.saturated", "The delay is saturated", expert.group.SEQUENCE, note)
 shim.experts = { bad_version, saturated }
 
 local VERSION = 1
 local NO_ECHO = 0xffff
 
--- A delay code and, generated, what it means.
-local function add_delay(tree, code_field, delay_field, range, top)
+-- Adds the delay code and a generated field that contains the delay in ns.
+local function add_delay(tree, code_field, delay_field, range, max_code)
     local code = range:uint()
     tree:add(code_field, range)
     local item = tree:add(delay_field, range, UInt64(code):lshift(shim.prefs.step_log2)):set_generated()
-    if code >= top then
+    if code >= max_code then
         item:add_proto_expert_info(saturated)
     end
 end
@@ -73,7 +73,7 @@ local function add_flags(tree, range)
 end
 
 function shim.dissector(buffer, pinfo, root)
-    -- Only what is sent to the port, and only our version: anything else is somebody's payload.
+    -- Dissect only version 1 packets sent to the configured port. Anything else is payload.
     if buffer:len() < 4 or pinfo.dst_port ~= shim.prefs.udp_port or bit.rshift(buffer(0, 1):uint(), 4) ~= VERSION then
         return 0
     end
@@ -81,68 +81,68 @@ function shim.dissector(buffer, pinfo, root)
     add_flags(tree, buffer(0, 1))
     tree:add(f.int_hops, buffer(1, 1))
     add_delay(tree, f.code, f.delay, buffer(2, 2), 0xffff)
-    local at = 4
+    local offset = 4
     if shim.prefs.reflection and buffer:len() >= 8 then
         local block = root:add(shim, buffer(4, 4), "Poseidon reflection")
         add_flags(block, buffer(4, 1))
         block:add(f.r_seen, buffer(5, 1))
         block:add(f.r_hops, buffer(5, 1))
         add_delay(block, f.r_code, f.r_delay, buffer(6, 2), 0xffff)
-        at = 8
+        offset = 8
     end
-    if buffer:len() > at then
+    if buffer:len() > offset then
         local payload = Dissector.get(shim.prefs.payload) or Dissector.get("data")
-        payload:call(buffer(at):tvb(), pinfo, root)
+        payload:call(buffer(offset):tvb(), pinfo, root)
     end
     return buffer:len()
 end
 
 local ports = DissectorTable.get("udp.port")
-local bound = 65053
-ports:add(bound, shim)
+local registered_port = 65053
+ports:add(registered_port, shim)
 
 function shim.prefs_changed()
-    if shim.prefs.udp_port ~= bound then
-        ports:remove(bound, shim)
-        bound = shim.prefs.udp_port
-        ports:add(bound, shim)
+    if shim.prefs.udp_port ~= registered_port then
+        ports:remove(registered_port, shim)
+        registered_port = shim.prefs.udp_port
+        ports:add(registered_port, shim)
     end
 end
 
--- The TCP option: the built-in dissector owns the option list, so this one reads it afterwards.
+-- The TCP option. The built-in TCP dissector has already parsed the option list, so a postdissector parses it again.
 local option = Proto("poseidon_tcp", "Poseidon TCP option")
 local tcp_options = Field.new("tcp.options")
 
 function option.dissector(_, _, root)
-    local found = tcp_options()
-    if not found then
+    local field_info = tcp_options()
+    if not field_info then
         return
     end
-    local list = found.range
-    local at = 0
-    while at < list:len() do
-        local kind = list(at, 1):uint()
+    local list = field_info.range
+    local offset = 0
+    while offset < list:len() do
+        local kind = list(offset, 1):uint()
         local len = 1
         if kind == 0 then
             return
         elseif kind ~= 1 then
-            if at + 2 > list:len() then
+            if offset + 2 > list:len() then
                 return
             end
-            len = list(at + 1, 1):uint()
-            if len < 2 or at + len > list:len() then
+            len = list(offset + 1, 1):uint()
+            if len < 2 or offset + len > list:len() then
                 return
             end
         end
-        if kind == shim.prefs.kind and len == 8 and list(at + 2, 2):uint() == shim.prefs.exid then
-            local tree = root:add(option, list(at, 8))
-            add_delay(tree, f.t_code, f.t_delay, list(at + 4, 2), 0xffff)
-            if list(at + 6, 2):uint() ~= NO_ECHO then
-                add_delay(tree, f.t_echo, f.t_echo_delay, list(at + 6, 2), NO_ECHO - 1)
+        if kind == shim.prefs.kind and len == 8 and list(offset + 2, 2):uint() == shim.prefs.exid then
+            local tree = root:add(option, list(offset, 8))
+            add_delay(tree, f.t_code, f.t_delay, list(offset + 4, 2), 0xffff)
+            if list(offset + 6, 2):uint() ~= NO_ECHO then
+                add_delay(tree, f.t_echo, f.t_echo_delay, list(offset + 6, 2), NO_ECHO - 1)
             end
             return
         end
-        at = at + len
+        offset = offset + len
     end
 end
 

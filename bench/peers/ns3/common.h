@@ -1,4 +1,4 @@
-// What both programs share: links, TCP's settings, the count of packet-hops and the clock.
+// Code shared by both programs: links, TCP settings, packet-hop counting and wall-clock timing.
 #pragma once
 
 #include "ns3/applications-module.h"
@@ -17,29 +17,31 @@ namespace peers
 
 using namespace ns3;
 
-inline uint64_t g_hops = 0;
+/// The number of packet transmissions over links. A packet counts once for each link that it crosses.
+inline uint64_t g_packetHops = 0;
 
-inline void CountHop(Ptr<const Packet>)
+inline void CountPacketHop(Ptr<const Packet>)
 {
-    ++g_hops;
+    ++g_packetHops;
 }
 
-/// A cable between two nodes. The device holds one packet, so that everything else waits in the queue disc.
-inline NetDeviceContainer Cable(Ptr<Node> a, Ptr<Node> b, const std::string& rate, const std::string& delay)
+/// Connects two nodes. The device queue holds one packet, so all other packets wait in the queue disc.
+inline NetDeviceContainer ConnectNodes(Ptr<Node> a, Ptr<Node> b, const std::string& rate, const std::string& delay)
 {
-    PointToPointHelper cable;
-    cable.SetDeviceAttribute("DataRate", StringValue(rate));
-    cable.SetChannelAttribute("Delay", StringValue(delay));
-    cable.SetQueue("ns3::DropTailQueue<Packet>", "MaxSize", StringValue("1p"));
-    NetDeviceContainer ends = cable.Install(a, b);
-    for (uint32_t i = 0; i < ends.GetN(); ++i)
+    PointToPointHelper link;
+    link.SetDeviceAttribute("DataRate", StringValue(rate));
+    link.SetChannelAttribute("Delay", StringValue(delay));
+    link.SetQueue("ns3::DropTailQueue<Packet>", "MaxSize", StringValue("1p"));
+    NetDeviceContainer devices = link.Install(a, b);
+    for (uint32_t i = 0; i < devices.GetN(); ++i)
     {
-        ends.Get(i)->TraceConnectWithoutContext("PhyTxEnd", MakeCallback(&CountHop));
+        devices.Get(i)->TraceConnectWithoutContext("PhyTxEnd", MakeCallback(&CountPacketHop));
     }
-    return ends;
+    return devices;
 }
 
-/// TCP as our hosts do it: an ACK per packet, ten packets to start with, buffers that never limit.
+/// Configures TCP to match Poseidon's simulator: one ACK per packet, an initial window of ten packets, and large
+/// buffers.
 inline void ConfigureTcp(const std::string& law, bool ecn, uint32_t segment, Time minRto)
 {
     Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue(ecn ? "On" : "Off"));
@@ -50,16 +52,17 @@ inline void ConfigureTcp(const std::string& law, bool ecn, uint32_t segment, Tim
     Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(16'000'000));
     Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(16'000'000));
     Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(minRto));
-    // Our CUBIC has no HyStart, which the RFC leaves open.
+    // Poseidon's CUBIC does not implement HyStart, which is optional in the RFC.
     Config::SetDefault("ns3::TcpCubic::HyStart", BooleanValue(false));
 }
 
-/// A step: RED without memory of the past, nothing below the threshold, everything from it on, as a packet arrives.
-inline void SetStepByRed(TrafficControlHelper& control, QueueSize room, uint32_t threshold)
+/// Enables step marking on enqueue. Configures RED without averaging, so that it marks all packets at or above the
+/// threshold.
+inline void SetStepMarking(TrafficControlHelper& control, QueueSize maxSize, uint32_t threshold)
 {
     control.SetRootQueueDisc("ns3::RedQueueDisc",
                              "MaxSize",
-                             QueueSizeValue(room),
+                             QueueSizeValue(maxSize),
                              "MinTh",
                              DoubleValue(threshold),
                              "MaxTh",
@@ -74,8 +77,8 @@ inline void SetStepByRed(TrafficControlHelper& control, QueueSize room, uint32_t
                              BooleanValue(false));
 }
 
-/// An endless flow.
-inline void Flow(Ptr<Node> from, Ptr<Node> to, Ipv4Address address, uint16_t port, uint32_t segment, Time start)
+/// Installs an endless TCP flow.
+inline void InstallFlow(Ptr<Node> from, Ptr<Node> to, Ipv4Address address, uint16_t port, uint32_t segment, Time start)
 {
     PacketSinkHelper sink("ns3::TcpSocketFactory", InetSocketAddress(Ipv4Address::GetAny(), port));
     sink.Install(to).Start(Seconds(0));
@@ -84,13 +87,13 @@ inline void Flow(Ptr<Node> from, Ptr<Node> to, Ipv4Address address, uint16_t por
     source.Install(from).Start(start);
 }
 
-/// Runs until `stop`; the seconds it took.
-inline double Run(Time stop)
+/// Runs the simulation until `stop` and returns the wall-clock time in seconds.
+inline double RunUntil(Time stop)
 {
     Simulator::Stop(stop);
-    const auto began = std::chrono::steady_clock::now();
+    const auto start = std::chrono::steady_clock::now();
     Simulator::Run();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 } // namespace peers

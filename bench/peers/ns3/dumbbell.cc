@@ -1,5 +1,5 @@
-// N senders, N receivers, one link between their switches. Prints one line of JSON; goodput and queue are over the second
-// half of the run, goodput in slices of it.
+// Simulates a dumbbell with N senders, N receivers and one link between their switches. Prints one line of JSON.
+// Goodput and queue length cover the second half of the run. Goodput is reported per time slice.
 
 #include "common.h"
 
@@ -12,30 +12,30 @@ using namespace peers;
 namespace
 {
 
-/// A FIFO that marks a packet as it leaves if more than a threshold waits behind it, as Poseidon's switches do. ns-3's own
-/// marking disc, RED, decides as a packet arrives.
-class LeavingMarkDisc : public QueueDisc
+/// A FIFO queue that marks a packet on dequeue if the remaining queue exceeds a threshold, as in Poseidon's simulator.
+/// In contrast, ns-3's RED marks packets on enqueue.
+class MarkOnDequeueDisc : public QueueDisc
 {
   public:
     static TypeId GetTypeId()
     {
-        static TypeId id = TypeId("peers::LeavingMarkDisc")
+        static TypeId id = TypeId("peers::MarkOnDequeueDisc")
                                .SetParent<QueueDisc>()
-                               .AddConstructor<LeavingMarkDisc>()
+                               .AddConstructor<MarkOnDequeueDisc>()
                                .AddAttribute("MaxSize",
-                                             "Packets that may wait",
+                                             "Queue limit in packets",
                                              QueueSizeValue(QueueSize("1000p")),
                                              MakeQueueSizeAccessor(&QueueDisc::SetMaxSize, &QueueDisc::GetMaxSize),
                                              MakeQueueSizeChecker())
                                .AddAttribute("Threshold",
-                                             "Packets behind a packet that mark it",
+                                             "Marking threshold in packets",
                                              UintegerValue(65),
-                                             MakeUintegerAccessor(&LeavingMarkDisc::m_threshold),
+                                             MakeUintegerAccessor(&MarkOnDequeueDisc::m_threshold),
                                              MakeUintegerChecker<uint32_t>());
         return id;
     }
 
-    LeavingMarkDisc()
+    MarkOnDequeueDisc()
         : QueueDisc(QueueDiscSizePolicy::SINGLE_INTERNAL_QUEUE)
     {
     }
@@ -54,8 +54,9 @@ class LeavingMarkDisc : public QueueDisc
     Ptr<QueueDiscItem> DoDequeue() override
     {
         Ptr<QueueDiscItem> item = GetInternalQueue(0)->Dequeue();
-        // The packet goes to the device, which holds one. The one before it goes on the wire at this moment, so what waits
-        // then is this packet and what is behind it: the number that Poseidon's switch looks at, one packet earlier.
+        // The packet moves to the one-packet device queue when the transmission of the previous packet starts. At this
+        // point, the queue consists of this packet and all packets behind it. Poseidon's simulator compares the same
+        // queue length with the threshold, but one packet earlier.
         if (item && GetInternalQueue(0)->GetNPackets() + 1 > m_threshold)
         {
             Mark(item, "step");
@@ -80,42 +81,43 @@ class LeavingMarkDisc : public QueueDisc
     uint32_t m_threshold{65};
 };
 
-NS_OBJECT_ENSURE_REGISTERED(LeavingMarkDisc);
+NS_OBJECT_ENSURE_REGISTERED(MarkOnDequeueDisc);
 
-/// A queue that is looked at again and again.
-struct Watch
+/// Periodically samples a queue.
+struct QueueSampler
 {
     Ptr<QueueDisc> disc;
     Ptr<Queue<Packet>> device;
-    Time every;
+    Time interval;
     uint64_t samples{0};
-    double bytes{0};
+    double totalBytes{0};
 
-    void Look()
+    void Sample()
     {
-        // The disc's packets do not have their two bytes of PPP yet.
-        bytes += disc->GetNBytes() + 2.0 * disc->GetNPackets() + device->GetNBytes();
+        // Packets in the queue disc do not have a two-byte PPP header yet.
+        totalBytes += disc->GetNBytes() + 2.0 * disc->GetNPackets() + device->GetNBytes();
         ++samples;
-        Simulator::Schedule(every, &Watch::Look, this);
+        Simulator::Schedule(interval, &QueueSampler::Sample, this);
     }
 };
 
-/// What every receiver has got so far, written down again and again.
-struct Books
+/// Periodically records the number of bytes received by each receiver.
+struct ReceiverSampler
 {
     NodeContainer hosts;
-    Time every;
+    Time interval;
+    /// The number of bytes received, indexed by sample and host.
     std::vector<std::vector<uint64_t>> bytes;
 
-    void Write()
+    void Sample()
     {
-        std::vector<uint64_t> now;
+        std::vector<uint64_t> sample;
         for (uint32_t i = 0; i < hosts.GetN(); ++i)
         {
-            now.push_back(DynamicCast<PacketSink>(hosts.Get(i)->GetApplication(0))->GetTotalRx());
+            sample.push_back(DynamicCast<PacketSink>(hosts.Get(i)->GetApplication(0))->GetTotalRx());
         }
-        bytes.push_back(now);
-        Simulator::Schedule(every, &Books::Write, this);
+        bytes.push_back(sample);
+        Simulator::Schedule(interval, &ReceiverSampler::Sample, this);
     }
 };
 
@@ -126,105 +128,107 @@ int main(int argc, char* argv[])
     uint32_t flows = 2, segment = 1448, buffer = 1000, threshold = 65, slices = 10;
     std::string rate = "10Gbps", hostRate = "40Gbps", delay = "15us";
     std::string law = "TcpDctcp", disc = "leaving", recovery = "TcpPrrRecovery";
-    Time stop = MilliSeconds(100), gap = MicroSeconds(1), every = MicroSeconds(10), minRto = MilliSeconds(10);
+    Time stop = MilliSeconds(100), gap = MicroSeconds(1), sampleInterval = MicroSeconds(10), minRto = MilliSeconds(10);
     CommandLine cmd(__FILE__);
-    cmd.AddValue("flows", "senders", flows);
-    cmd.AddValue("rate", "of the link in the middle", rate);
-    cmd.AddValue("host-rate", "of the links of hosts", hostRate);
-    cmd.AddValue("delay", "of every link, one way", delay);
+    cmd.AddValue("flows", "number of senders", flows);
+    cmd.AddValue("rate", "rate of the middle link", rate);
+    cmd.AddValue("host-rate", "rate of host links", hostRate);
+    cmd.AddValue("delay", "propagation delay of every link", delay);
     cmd.AddValue("law", "TcpDctcp or TcpCubic", law);
-    cmd.AddValue("disc", "leaving: mark as a packet leaves; red: mark as it arrives; fifo: never", disc);
-    cmd.AddValue("recovery", "TcpPrrRecovery spreads a cut over a round trip; TcpClassicRecovery does not", recovery);
-    cmd.AddValue("buffer", "packets that may wait in the middle", buffer);
-    cmd.AddValue("threshold", "packets; more of them mark", threshold);
-    cmd.AddValue("segment", "payload of a packet, bytes", segment);
-    cmd.AddValue("slices", "of the second half", slices);
+    cmd.AddValue("disc", "leaving: mark on dequeue; red: mark on enqueue; fifo: never mark", disc);
+    cmd.AddValue("recovery", "TcpPrrRecovery (proportional rate reduction) or TcpClassicRecovery", recovery);
+    cmd.AddValue("buffer", "buffer of the middle link in packets", buffer);
+    cmd.AddValue("threshold", "marking threshold in packets", threshold);
+    cmd.AddValue("segment", "payload of a packet in bytes", segment);
+    cmd.AddValue("slices", "number of time slices in the second half", slices);
     cmd.AddValue("stop", "end of the run", stop);
-    cmd.AddValue("gap", "between the starts of two flows", gap);
-    cmd.AddValue("every", "between two looks at the queue", every);
-    cmd.AddValue("min-rto", "shortest timeout", minRto);
+    cmd.AddValue("gap", "time between the starts of two flows", gap);
+    cmd.AddValue("every", "sampling interval of the queue", sampleInterval);
+    cmd.AddValue("min-rto", "minimum retransmission timeout", minRto);
     cmd.Parse(argc, argv);
-    // 1502 bytes at 10 Gbps take 1201.6 ns.
+    // Nanosecond resolution is too coarse: sending 1502 bytes at 10 Gbps takes 1201.6 ns.
     Time::SetResolution(Time::PS);
     ConfigureTcp(law, disc != "fifo", segment, minRto);
     Config::SetDefault("ns3::TcpL4Protocol::RecoveryType", TypeIdValue(TypeId::LookupByName("ns3::" + recovery)));
 
-    NodeContainer left, right, switches;
-    left.Create(flows);
-    right.Create(flows);
+    NodeContainer senders, receivers, switches;
+    senders.Create(flows);
+    receivers.Create(flows);
     switches.Create(2);
     InternetStackHelper internet;
-    internet.Install(left);
-    internet.Install(right);
+    internet.Install(senders);
+    internet.Install(receivers);
     internet.Install(switches);
 
-    // The device holds one of the packets that may wait.
-    const QueueSize room(QueueSizeUnit::PACKETS, buffer - 1);
+    // One packet of the buffer is in the device queue.
+    const QueueSize maxSize(QueueSizeUnit::PACKETS, buffer - 1);
     TrafficControlHelper control;
     if (disc == "leaving")
     {
-        control.SetRootQueueDisc("peers::LeavingMarkDisc",
+        control.SetRootQueueDisc("peers::MarkOnDequeueDisc",
                                  "MaxSize",
-                                 QueueSizeValue(room),
+                                 QueueSizeValue(maxSize),
                                  "Threshold",
                                  UintegerValue(threshold));
     }
     else if (disc == "red")
     {
-        SetStepByRed(control, room, threshold);
+        SetStepMarking(control, maxSize, threshold);
     }
     else
     {
-        control.SetRootQueueDisc("ns3::FifoQueueDisc", "MaxSize", QueueSizeValue(room));
+        control.SetRootQueueDisc("ns3::FifoQueueDisc", "MaxSize", QueueSizeValue(maxSize));
     }
 
     Ipv4AddressHelper addresses("10.0.0.0", "255.255.255.252");
-    std::vector<Ipv4Address> to;
+    std::vector<Ipv4Address> firstAddresses;
     const auto connect = [&](Ptr<Node> a, Ptr<Node> b, const std::string& linkRate) {
-        NetDeviceContainer ends = Cable(a, b, linkRate, delay);
-        QueueDiscContainer discs = control.Install(ends);
-        to.push_back(addresses.Assign(ends).GetAddress(0));
+        NetDeviceContainer devices = ConnectNodes(a, b, linkRate, delay);
+        QueueDiscContainer discs = control.Install(devices);
+        firstAddresses.push_back(addresses.Assign(devices).GetAddress(0));
         addresses.NewNetwork();
-        return std::make_pair(ends, discs);
+        return std::make_pair(devices, discs);
     };
     const auto middle = connect(switches.Get(0), switches.Get(1), rate);
-    to.clear();
+    firstAddresses.clear();
     for (uint32_t i = 0; i < flows; ++i)
     {
-        connect(right.Get(i), switches.Get(1), hostRate);
+        connect(receivers.Get(i), switches.Get(1), hostRate);
     }
-    const std::vector<Ipv4Address> receivers = to;
+    const std::vector<Ipv4Address> receiverAddresses = firstAddresses;
     for (uint32_t i = 0; i < flows; ++i)
     {
-        connect(left.Get(i), switches.Get(0), hostRate);
+        connect(senders.Get(i), switches.Get(0), hostRate);
     }
     Ipv4GlobalRoutingHelper::PopulateRoutingTables();
     for (uint32_t i = 0; i < flows; ++i)
     {
-        Flow(left.Get(i), right.Get(i), receivers[i], 5000, segment, gap * i);
+        InstallFlow(senders.Get(i), receivers.Get(i), receiverAddresses[i], 5000, segment, gap * i);
     }
 
-    Watch watch{middle.second.Get(0), DynamicCast<PointToPointNetDevice>(middle.first.Get(0))->GetQueue(), every};
+    QueueSampler queueSampler{middle.second.Get(0),
+                              DynamicCast<PointToPointNetDevice>(middle.first.Get(0))->GetQueue(),
+                              sampleInterval};
     const Time slice = stop / (2 * slices);
-    Books books{right, slice, {}};
-    Simulator::Schedule(stop / 2, &Watch::Look, &watch);
-    Simulator::Schedule(stop / 2, &Books::Write, &books);
-    // A moment longer, for the last page of the books.
-    const double wall = Run(stop + slice / 1000);
+    ReceiverSampler receiverSampler{receivers, slice, {}};
+    Simulator::Schedule(stop / 2, &QueueSampler::Sample, &queueSampler);
+    Simulator::Schedule(stop / 2, &ReceiverSampler::Sample, &receiverSampler);
+    // Extend the run slightly to include the last sample.
+    const double wallSeconds = RunUntil(stop + slice / 1000);
     const QueueDisc::Stats& stats = middle.second.Get(0)->GetStats();
 
     std::cout.precision(12);
     std::cout << "{\"goodput_bps\":[";
-    for (uint32_t at = 1; at <= slices; ++at)
+    for (uint32_t sample = 1; sample <= slices; ++sample)
     {
         for (uint32_t i = 0; i < flows; ++i)
         {
-            const uint64_t got = books.bytes[at][i] - books.bytes[at - 1][i];
-            std::cout << (at == 1 && i == 0 ? "" : ",") << got * 8 / slice.GetSeconds();
+            const uint64_t received = receiverSampler.bytes[sample][i] - receiverSampler.bytes[sample - 1][i];
+            std::cout << (sample == 1 && i == 0 ? "" : ",") << received * 8 / slice.GetSeconds();
         }
     }
-    std::cout << "],\"mean_queue_bytes\":" << watch.bytes / watch.samples << ",\"drops\":" << stats.nTotalDroppedPackets
-              << ",\"marks\":" << stats.nTotalMarkedPackets << ",\"packet_hops\":" << g_hops << ",\"wall_seconds\":" << wall
-              << "}" << std::endl;
+    std::cout << "],\"mean_queue_bytes\":" << queueSampler.totalBytes / queueSampler.samples
+              << ",\"drops\":" << stats.nTotalDroppedPackets << ",\"marks\":" << stats.nTotalMarkedPackets
+              << ",\"packet_hops\":" << g_packetHops << ",\"wall_seconds\":" << wallSeconds << "}" << std::endl;
     return 0;
 }

@@ -1,29 +1,30 @@
-//! Shares and queues: both simulators from several starts, and the middle of what came out.
+//! Compares bandwidth shares and queue lengths between the two simulators on a dumbbell. Results are medians over
+//! several start offsets.
 
 use core::error::Error;
 use poseidon_types::Nanos;
 
-use crate::outcome::{Shared, median};
-use crate::scenario::{Disc, Dumbbell, Law, packet};
-use crate::{ns3, ours};
+use crate::results::{DumbbellResult, median};
+use crate::scenario::{Dumbbell, Law, QueueDiscipline, packet_size};
+use crate::{ns3, simulator};
 
-/// A line of the table.
+/// A row in the results table.
 struct Case {
     name: &'static str,
-    /// Our side has no such feature: ns-3 is shown alone.
+    /// Whether to run the case only in ns-3, because Poseidon's simulator lacks the required feature.
     only_ns3: bool,
     scenario: Dumbbell,
 }
 
-/// What must agree.
+/// Runs the cases in which both simulators should agree.
 pub(crate) fn compare(quick: bool, json: bool) -> Result<(), Box<dyn Error>> {
-    let both = |name, scenario| Case { name, only_ns3: false, scenario };
-    run(
+    let both_simulators = |name, scenario| Case { name, only_ns3: false, scenario };
+    run_cases(
         &[
-            both("DCTCP, 2 flows", Dumbbell::DCTCP),
-            both("DCTCP, 8 flows", Dumbbell { flows: 8, ..Dumbbell::DCTCP }),
-            both("CUBIC, 2 flows", Dumbbell::CUBIC),
-            both("CUBIC, 8 flows", Dumbbell { flows: 8, ..Dumbbell::CUBIC }),
+            both_simulators("DCTCP, 2 flows", Dumbbell::DCTCP),
+            both_simulators("DCTCP, 8 flows", Dumbbell { flows: 8, ..Dumbbell::DCTCP }),
+            both_simulators("CUBIC, 2 flows", Dumbbell::CUBIC),
+            both_simulators("CUBIC, 8 flows", Dumbbell { flows: 8, ..Dumbbell::CUBIC }),
         ],
         usize::MAX,
         quick,
@@ -31,20 +32,31 @@ pub(crate) fn compare(quick: bool, json: bool) -> Result<(), Box<dyn Error>> {
     )
 }
 
-/// One feature changed at a time, to see what it does.
-pub(crate) fn causes(quick: bool, json: bool) -> Result<(), Box<dyn Error>> {
-    let both = |name, scenario| Case { name, only_ns3: false, scenario };
-    let alone = |name, scenario| Case { name, only_ns3: true, scenario };
+/// Changes one feature at a time to find out why the simulators differ.
+pub(crate) fn compare_causes(quick: bool, json: bool) -> Result<(), Box<dyn Error>> {
+    let both_simulators = |name, scenario| Case { name, only_ns3: false, scenario };
+    let ns3_only = |name, scenario| Case { name, only_ns3: true, scenario };
     let (dctcp, cubic) = (Dumbbell::DCTCP, Dumbbell::CUBIC);
-    let marked = Dumbbell { disc: Disc::Leaving, buffer: 2_000, stop: Nanos::from_millis(200_000), ..cubic };
-    run(
+    let marked = Dumbbell {
+        discipline: QueueDiscipline::MarkOnDequeue,
+        buffer: 2_000,
+        stop: Nanos::from_millis(200_000),
+        ..cubic
+    };
+    run_cases(
         &[
-            alone("DCTCP, 2 flows, marks on arrival", Dumbbell { disc: Disc::Arriving, ..dctcp }),
-            alone("DCTCP, 8 flows, marks on arrival", Dumbbell { disc: Disc::Arriving, flows: 8, ..dctcp }),
-            alone("DCTCP, 2 flows, cuts not spread", Dumbbell { spread_cuts: false, ..dctcp }),
-            alone("DCTCP, 8 flows, cuts not spread", Dumbbell { spread_cuts: false, flows: 8, ..dctcp }),
-            both("CUBIC, 2 flows, marks for drops", marked),
-            both("CUBIC, 2 flows, 10 Gbps, marks", Dumbbell { law: Law::Cubic, ..dctcp }),
+            ns3_only(
+                "DCTCP, 2 flows, marks on arrival",
+                Dumbbell { discipline: QueueDiscipline::MarkOnEnqueue, ..dctcp },
+            ),
+            ns3_only(
+                "DCTCP, 8 flows, marks on arrival",
+                Dumbbell { discipline: QueueDiscipline::MarkOnEnqueue, flows: 8, ..dctcp },
+            ),
+            ns3_only("DCTCP, 2 flows, cuts not spread", Dumbbell { prr: false, ..dctcp }),
+            ns3_only("DCTCP, 8 flows, cuts not spread", Dumbbell { prr: false, flows: 8, ..dctcp }),
+            both_simulators("CUBIC, 2 flows, marks for drops", marked),
+            both_simulators("CUBIC, 2 flows, 10 Gbps, marks", Dumbbell { law: Law::Cubic, ..dctcp }),
         ],
         3,
         quick,
@@ -52,106 +64,111 @@ pub(crate) fn causes(quick: bool, json: bool) -> Result<(), Box<dyn Error>> {
     )
 }
 
-/// From the first `most` starts. Words on the command line that are in a case's name choose it.
-fn run(cases: &[Case], most: usize, quick: bool, json: bool) -> Result<(), Box<dyn Error>> {
+/// Runs the cases with the first `max_starts` start offsets. Command-line arguments select cases by name.
+fn run_cases(cases: &[Case], max_starts: usize, quick: bool, json: bool) -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).map(|word| word.to_uppercase()).collect();
-    let is_asked = |case: &Case| words.iter().any(|word| case.name.to_uppercase().contains(word.as_str()));
-    let chosen: Vec<&Case> = match cases.iter().filter(|case| is_asked(case)).collect::<Vec<_>>() {
-        none if none.is_empty() => cases.iter().collect(),
-        some => some,
-    };
+    let is_selected = |case: &Case| words.iter().any(|word| case.name.to_uppercase().contains(word.as_str()));
+    let mut selected: Vec<&Case> = cases.iter().filter(|case| is_selected(case)).collect();
+    if selected.is_empty() {
+        selected = cases.iter().collect();
+    }
     if !json {
         println!(
             "{:<33} {:<5} {:>15} {:>6} {:>9} {:>8} {:>7} {:>8} {:>7}",
             "scenario", "", "shares of fair", "swing", "Mbps", "packets", "drops", "d share", "d queue"
         );
     }
-    for case in chosen {
-        let (mut our, mut their) = (Vec::new(), Vec::new());
-        for &gap in case.scenario.gaps.iter().take(if quick { 1 } else { most }) {
+    for case in selected {
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for &gap in case.scenario.start_gaps.iter().take(if quick { 1 } else { max_starts }) {
             let mut scenario = case.scenario;
-            scenario.gap = gap;
+            scenario.start_gap = gap;
             if quick {
                 scenario.stop = Nanos::new(scenario.stop.get() / 2);
             }
             if !case.only_ns3 {
-                our.push(ours::dumbbell(&scenario)?);
+                let result = simulator::run_dumbbell(&scenario)?;
                 if json {
-                    print_json(case, "ours", gap, &our[our.len() - 1]);
+                    print_json(case, "ours", gap, &result);
                 }
+                ours.push(result);
             }
-            their.push(ns3::dumbbell(&scenario)?);
+            let result = ns3::run_dumbbell(&scenario)?;
             if json {
-                print_json(case, "ns-3", gap, &their[their.len() - 1]);
+                print_json(case, "ns-3", gap, &result);
             }
+            theirs.push(result);
         }
         if !json {
-            print_rows(case, &our, &their);
+            print_rows(case, &ours, &theirs);
         }
     }
     Ok(())
 }
 
-fn print_rows(case: &Case, our: &[Shared], their: &[Shared]) {
-    let their = Middle::of(their);
+fn print_rows(case: &Case, ours: &[DumbbellResult], theirs: &[DumbbellResult]) {
+    let theirs = MedianResult::new(theirs);
     if case.only_ns3 {
-        println!("{:<33} {:<5} {}", case.name, "ns-3", their.text());
+        println!("{:<33} {:<5} {}", case.name, "ns-3", theirs.format());
         return;
     }
-    let our = Middle::of(our);
-    let shares = our.shares.iter().zip(&their.shares).map(|(a, b)| (a - b).abs());
-    // Not `f64::max`, which would turn "nothing arrived" into "no difference".
-    let worst = shares.fold(0.0, |worst: f64, share| if share <= worst { worst } else { share });
-    let queue = our.queue / their.queue - 1.0;
+    let ours = MedianResult::new(ours);
+    let differences = ours.shares.iter().zip(&theirs.shares).map(|(a, b)| (a - b).abs());
+    // `f64::max` ignores NaN, so it would report no difference if no data arrived.
+    let largest = differences.fold(0.0, |largest: f64, other| if other <= largest { largest } else { other });
+    let queue = ours.queue_bytes / theirs.queue_bytes - 1.0;
     println!(
         "{:<33} {:<5} {} {:>7.1}% {:>+6.1}%",
         case.name,
         "ours",
-        our.text(),
-        worst * 100.0,
+        ours.format(),
+        largest * 100.0,
         queue * 100.0
     );
-    println!("{:<33} {:<5} {}", "", "ns-3", their.text());
+    println!("{:<33} {:<5} {}", "", "ns-3", theirs.format());
 }
 
-/// The median over all starts, number by number.
-struct Middle {
+/// The median of each metric over all start offsets.
+struct MedianResult {
     shares: Vec<f64>,
-    swing: f64,
+    rms_deviation: f64,
     mbps: f64,
-    queue: f64,
+    queue_bytes: f64,
     drops: f64,
 }
 
-impl Middle {
-    fn of(runs: &[Shared]) -> Self {
-        let shares: Vec<Vec<f64>> = runs.iter().map(Shared::shares).collect();
+impl MedianResult {
+    fn new(runs: &[DumbbellResult]) -> Self {
+        let shares: Vec<Vec<f64>> = runs.iter().map(DumbbellResult::shares).collect();
         Self {
             shares: (0..shares[0].len()).map(|flow| median(shares.iter().map(|run| run[flow]))).collect(),
-            swing: median(runs.iter().map(Shared::swing)),
-            mbps: median(runs.iter().map(Shared::total_bps)) / 1e6,
-            queue: median(runs.iter().map(|run| run.mean_queue_bytes)),
+            rms_deviation: median(runs.iter().map(DumbbellResult::rms_deviation)),
+            mbps: median(runs.iter().map(DumbbellResult::total_bps)) / 1e6,
+            queue_bytes: median(runs.iter().map(|run| run.mean_queue_bytes)),
             drops: median(runs.iter().map(|run| run.drops as f64)),
         }
     }
 
-    fn text(&self) -> String {
-        let least = self.shares.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = self.shares.iter().copied().fold(0.0, f64::max);
-        let shares =
-            if least <= most { format!("{least:.3} .. {most:.3}") } else { "nothing arrived".to_owned() };
-        let queue = self.queue / packet().get() as f64;
+    fn format(&self) -> String {
+        let smallest = self.shares.iter().copied().fold(f64::INFINITY, f64::min);
+        let largest = self.shares.iter().copied().fold(0.0, f64::max);
+        let shares = if smallest <= largest {
+            format!("{smallest:.3} .. {largest:.3}")
+        } else {
+            "nothing arrived".to_owned()
+        };
+        let queue = self.queue_bytes / packet_size().get() as f64;
         format!(
             "{shares:>15} {:>5.1}% {:>9.1} {queue:>8.1} {:>7.0}",
-            self.swing * 100.0,
+            self.rms_deviation * 100.0,
             self.mbps,
             self.drops
         )
     }
 }
 
-fn print_json(case: &Case, side: &str, gap: Nanos, run: &Shared) {
-    // JSON has no NaN, which is the share of nothing.
+fn print_json(case: &Case, side: &str, gap: Nanos, run: &DumbbellResult) {
+    // JSON cannot represent NaN, and shares are NaN if no data arrived.
     let number = |x: f64| if x.is_finite() { format!("{x:.4}") } else { "null".to_owned() };
     let shares: Vec<String> = run.shares().into_iter().map(number).collect();
     println!(
@@ -160,7 +177,7 @@ fn print_json(case: &Case, side: &str, gap: Nanos, run: &Shared) {
         case.name,
         gap.get(),
         shares.join(","),
-        number(run.swing()),
+        number(run.rms_deviation()),
         run.total_bps(),
         run.mean_queue_bytes,
         run.drops

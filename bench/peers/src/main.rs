@@ -1,14 +1,19 @@
-//! Poseidon's simulator beside ns-3.37 on the same scenarios. `docs/peers.md` says what was found.
+//! Compares Poseidon's simulator with ns-3.37 on the same scenarios. See `docs/peers.md` for the results.
 //!
-//! `cargo run --release -p poseidon-peers -- dumbbell` compares shares and queues, `-- causes` changes one feature at a time,
-//! `-- star` compares speed; a law's name for its rows only, `--quick` for shorter runs, `--json` for programs. ns-3 is needed: `bench/peers/install`, then
-//! `bench/peers/build`.
+//! | command | purpose |
+//! |---|---|
+//! | `cargo run --release -p poseidon-peers -- dumbbell` | compares bandwidth shares and queue lengths |
+//! | `cargo run --release -p poseidon-peers -- causes` | changes one feature at a time to explain differences |
+//! | `cargo run --release -p poseidon-peers -- star` | compares simulation speed |
+//!
+//! To run only the rows for one law, pass the law's name. `--quick` shortens the runs, and `--json` prints JSON. The
+//! comparison requires ns-3: run `bench/peers/install`, then `bench/peers/build`.
 
 mod dumbbell;
 mod ns3;
-mod ours;
-mod outcome;
+mod results;
 mod scenario;
+mod simulator;
 mod star;
 
 use core::error::Error;
@@ -25,16 +30,16 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Box<dyn Error>> {
-    let has = |word: &str| std::env::args().any(|argument| argument == word);
-    let table: fn(bool, bool) -> _ = if has("dumbbell") {
+    let has_argument = |word: &str| std::env::args().any(|argument| argument == word);
+    let compare: fn(bool, bool) -> _ = if has_argument("dumbbell") {
         dumbbell::compare
-    } else if has("causes") {
-        dumbbell::causes
-    } else if has("star") {
+    } else if has_argument("causes") {
+        dumbbell::compare_causes
+    } else if has_argument("star") {
         star::compare
     } else {
-        return Err("say dumbbell, causes or star; add --quick for shorter runs, --json for programs".into());
+        return Err("specify dumbbell, causes or star; add --quick for shorter runs, --json for JSON".into());
     };
-    ns3::check()?;
-    table(has("--quick"), has("--json"))
+    ns3::check_programs()?;
+    compare(has_argument("--quick"), has_argument("--json"))
 }

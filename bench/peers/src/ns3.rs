@@ -1,21 +1,23 @@
-//! ns-3's side: runs one of our programs and reads its line of JSON.
+//! Runs our ns-3 programs and parses their JSON output.
 
 use core::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::outcome::{Shared, Speed};
-use crate::scenario::{Disc, Dumbbell, Law, MARK_PACKETS, SEGMENT, SLICES, Star};
+use crate::results::{DumbbellResult, Speed};
+use crate::scenario::{Dumbbell, Law, MARK_PACKETS, QueueDiscipline, SEGMENT, SLICES, Star};
 
-/// Why there is no answer from ns-3.
+/// The reason that ns-3 did not produce a result.
 #[derive(Debug)]
 pub(crate) enum Ns3Error {
-    /// The program is not there.
+    /// The program does not exist.
     Missing(PathBuf),
-    /// It could not be started, or ended with an error.
+    /// The program could not be started.
+    Start(std::io::Error),
+    /// The program failed. The string contains its stderr output.
     Failed(String),
-    /// Its answer lacks this.
-    Answer(&'static str),
+    /// The output does not contain this field.
+    MissingField(&'static str),
 }
 
 impl fmt::Display for Ns3Error {
@@ -24,31 +26,32 @@ impl fmt::Display for Ns3Error {
             Self::Missing(path) => {
                 write!(f, "{} is missing: run bench/peers/install and bench/peers/build", path.display())
             }
-            Self::Failed(why) => write!(f, "ns-3 failed: {why}"),
-            Self::Answer(key) => write!(f, "ns-3's answer has no {key}"),
+            Self::Start(error) => write!(f, "cannot start ns-3: {error}"),
+            Self::Failed(stderr) => write!(f, "ns-3 failed: {stderr}"),
+            Self::MissingField(key) => write!(f, "the output of ns-3 has no field {key:?}"),
         }
     }
 }
 
 impl core::error::Error for Ns3Error {}
 
-pub(crate) fn dumbbell(scenario: &Dumbbell) -> Result<Shared, Ns3Error> {
+pub(crate) fn run_dumbbell(scenario: &Dumbbell) -> Result<DumbbellResult, Ns3Error> {
     let law = match scenario.law {
         Law::Dctcp => "TcpDctcp",
         Law::Cubic => "TcpCubic",
     };
-    let disc = match scenario.disc {
-        Disc::Leaving => "leaving",
-        Disc::Arriving => "red",
-        Disc::Fifo => "fifo",
+    let discipline = match scenario.discipline {
+        QueueDiscipline::MarkOnDequeue => "leaving",
+        QueueDiscipline::MarkOnEnqueue => "red",
+        QueueDiscipline::Fifo => "fifo",
     };
-    let recovery = if scenario.spread_cuts { "TcpPrrRecovery" } else { "TcpClassicRecovery" };
-    let line = run(
+    let recovery = if scenario.prr { "TcpPrrRecovery" } else { "TcpClassicRecovery" };
+    let line = run_program(
         "dumbbell",
         &[
             format!("--flows={}", scenario.flows),
             format!("--law={law}"),
-            format!("--disc={disc}"),
+            format!("--disc={discipline}"),
             format!("--rate={}bps", scenario.rate.get()),
             format!("--host-rate={}bps", scenario.host_rate().get()),
             format!("--delay={}ns", scenario.delay.get()),
@@ -58,24 +61,24 @@ pub(crate) fn dumbbell(scenario: &Dumbbell) -> Result<Shared, Ns3Error> {
             format!("--segment={}", SEGMENT.get()),
             format!("--slices={SLICES}"),
             format!("--stop={}ns", scenario.stop.get()),
-            format!("--gap={}ns", scenario.gap.get()),
-            format!("--every={}ns", scenario.look_every().get()),
+            format!("--gap={}ns", scenario.start_gap.get()),
+            format!("--every={}ns", scenario.sample_interval().get()),
             format!("--min-rto={}ns", scenario.min_rto.get()),
         ],
     )?;
-    let refused = || Ns3Error::Answer("goodput_bps");
-    let list = field(&line, "goodput_bps").ok_or_else(refused)?;
+    let missing = || Ns3Error::MissingField("goodput_bps");
+    let list = field(&line, "goodput_bps").ok_or_else(missing)?;
     let numbers = list.trim_matches(['[', ']']).split(',').map(str::parse).collect::<Result<Vec<f64>, _>>();
-    let numbers = numbers.map_err(|_| refused())?;
-    Ok(Shared {
+    let numbers = numbers.map_err(|_| missing())?;
+    Ok(DumbbellResult {
         goodput_bps: numbers.chunks(scenario.flows as usize).map(<[f64]>::to_vec).collect(),
         mean_queue_bytes: number(&line, "mean_queue_bytes")?,
         drops: number(&line, "drops")?,
     })
 }
 
-pub(crate) fn star(scenario: &Star) -> Result<Speed, Ns3Error> {
-    let line = run(
+pub(crate) fn run_star(scenario: &Star) -> Result<Speed, Ns3Error> {
+    let line = run_program(
         "star",
         &[
             format!("--hosts={}", scenario.hosts),
@@ -85,41 +88,34 @@ pub(crate) fn star(scenario: &Star) -> Result<Speed, Ns3Error> {
             format!("--stop={}ns", scenario.stop.get()),
         ],
     )?;
-    speed(&line)
+    Ok(Speed { packet_hops: number(&line, "packet_hops")?, wall_seconds: number(&line, "wall_seconds")? })
 }
 
-/// Whether the programs are there.
-pub(crate) fn check() -> Result<(), Ns3Error> {
-    program("dumbbell")?;
-    program("star")?;
+/// Checks that both ns-3 programs exist.
+pub(crate) fn check_programs() -> Result<(), Ns3Error> {
+    program_path("dumbbell")?;
+    program_path("star")?;
     Ok(())
 }
 
-fn program(name: &str) -> Result<PathBuf, Ns3Error> {
+fn program_path(name: &str) -> Result<PathBuf, Ns3Error> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("out").join(name);
     if path.exists() { Ok(path) } else { Err(Ns3Error::Missing(path)) }
 }
 
-fn run(name: &str, arguments: &[String]) -> Result<String, Ns3Error> {
-    let output = Command::new(program(name)?)
-        .args(arguments)
-        .output()
-        .map_err(|error| Ns3Error::Failed(error.to_string()))?;
+fn run_program(name: &str, arguments: &[String]) -> Result<String, Ns3Error> {
+    let output = Command::new(program_path(name)?).args(arguments).output().map_err(Ns3Error::Start)?;
     if !output.status.success() {
         return Err(Ns3Error::Failed(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn speed(line: &str) -> Result<Speed, Ns3Error> {
-    Ok(Speed { packet_hops: number(line, "packet_hops")?, wall_seconds: number(line, "wall_seconds")? })
-}
-
 fn number<T: core::str::FromStr>(line: &str, key: &'static str) -> Result<T, Ns3Error> {
-    field(line, key).and_then(|text| text.parse().ok()).ok_or(Ns3Error::Answer(key))
+    field(line, key).and_then(|text| text.parse().ok()).ok_or(Ns3Error::MissingField(key))
 }
 
-/// The text of a field of one flat JSON object that holds numbers and lists of numbers, as our programs print it.
+/// Returns the text of a field in a flat JSON object that contains only numbers and lists of numbers.
 fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     let (_, rest) = line.split_once(&format!("\"{key}\":"))?;
     let end = if rest.starts_with('[') { rest.find(']')? + 1 } else { rest.find([',', '}'])? };
@@ -131,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_numbers_and_lists() {
+    fn numbers_and_lists_are_parsed() {
         let line = r#"{"goodput_bps":[1.5,2e9],"drops":7,"wall_seconds":0.25}"#;
         assert_eq!(field(line, "goodput_bps"), Some("[1.5,2e9]"));
         assert_eq!(field(line, "drops"), Some("7"));

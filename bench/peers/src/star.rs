@@ -1,11 +1,12 @@
-//! Speed: the same hosts, flows and packets, one run of each side after the other, and the median of them.
+//! Compares the speed of the two simulators on a star. Runs alternate between the simulators, and the result is the
+//! median.
 
 use core::error::Error;
 use poseidon_types::Nanos;
 
-use crate::outcome::{Speed, median};
+use crate::results::{Speed, median};
 use crate::scenario::Star;
-use crate::{ns3, ours};
+use crate::{ns3, simulator};
 
 pub(crate) fn compare(quick: bool, json: bool) -> Result<(), Box<dyn Error>> {
     let sizes: &[(u32, u64)] = if quick { &[(16, 1_000)] } else { &[(16, 5_000), (64, 2_000), (128, 1_000)] };
@@ -17,14 +18,14 @@ pub(crate) fn compare(quick: bool, json: bool) -> Result<(), Box<dyn Error>> {
     }
     for &(hosts, us) in sizes {
         let scenario = Star { hosts, stop: Nanos::from_micros(us) };
-        let (mut our, mut their) = (Vec::new(), Vec::new());
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..if quick { 1 } else { 3 } {
-            our.push(ours::star(&scenario)?);
-            their.push(ns3::star(&scenario)?);
+            ours.push(simulator::run_star(&scenario)?);
+            theirs.push(ns3::run_star(&scenario)?);
         }
         let rate = |runs: &[Speed]| median(runs.iter().map(Speed::hops_per_second));
-        let ratio = rate(&our) / rate(&their);
-        for (side, runs) in [("ours", &our), ("ns-3", &their)] {
+        let ratio = rate(&ours) / rate(&theirs);
+        for (side, runs) in [("ours", &ours), ("ns-3", &theirs)] {
             let wall = median(runs.iter().map(|run| run.wall_seconds));
             let (hops, rate) = (runs[0].packet_hops, rate(runs));
             if json {

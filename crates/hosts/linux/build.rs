@@ -1,11 +1,11 @@
-//! Compiles the BPF programs of `bpf/` with clang: `$CLANG`, or clang-19.
+//! Compiles the BPF programs in `bpf/` with `$CLANG`, which defaults to clang-19.
 //!
 //! ```text
 //! bpf/NAME.bpf.c ──clang -target bpf──> $OUT_DIR/NAME.bpf.o ──include_bytes!──> this crate
 //! ```
 //!
-//! A plain object and no generated skeleton: what a skeleton saves is looking up a map by its name, and what it brings is
-//! code with `unsafe` in it and a second build of libbpf for the build script.
+//! The crate embeds plain objects instead of generated skeletons. A skeleton would only avoid looking up maps by name,
+//! and it would add `unsafe` code and a second libbpf build.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
@@ -15,26 +15,26 @@ fn main() {
     println!("cargo::rerun-if-changed=bpf");
     println!("cargo::rerun-if-env-changed=CLANG");
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang-19".to_owned());
-    let headers = env::var("DEP_BPF_INCLUDE").expect("libbpf-sys says where libbpf's headers are");
-    let out = PathBuf::from(env::var("OUT_DIR").expect("cargo says where to write"));
+    let headers = env::var("DEP_BPF_INCLUDE").expect("libbpf-sys exports the path to its headers");
+    let out = PathBuf::from(env::var("OUT_DIR").expect("cargo sets OUT_DIR"));
     let mut sources: Vec<PathBuf> =
-        fs::read_dir("bpf").expect("the sources are here").flatten().map(|entry| entry.path()).collect();
+        fs::read_dir("bpf").expect("the folder bpf exists").flatten().map(|entry| entry.path()).collect();
     sources.retain(|path| path.to_string_lossy().ends_with(".bpf.c"));
     for source in sources {
-        let object = out.join(source.with_extension("o").file_name().expect("a file has a name"));
+        let object = out.join(source.with_extension("o").file_name().expect("a source file has a name"));
         compile(&clang, &headers, &source, &object);
     }
 }
 
 fn compile(clang: &str, headers: &str, source: &Path, object: &Path) {
     let result = Command::new(clang)
-        // The loader needs types, which -g writes; the instructions of v3 are in every kernel since 5.1.
+        // The loader needs the BTF types that -g generates. Every kernel since 5.1 supports instruction set v3.
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-fno-stack-protector"])
         .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"])
         .args(["-I", headers, "-c"])
         .args([source, Path::new("-o"), object])
         .status();
-    let failed = match result {
+    let error = match result {
         Ok(status) if status.success() => return,
         Ok(status) => format!("{clang} could not compile {}: {status}", source.display()),
         Err(error) => format!(
@@ -42,6 +42,6 @@ fn compile(clang: &str, headers: &str, source: &Path, object: &Path) {
              only crates/hosts/linux needs it"
         ),
     };
-    println!("cargo::error={failed}");
+    println!("cargo::error={error}");
     exit(1);
 }

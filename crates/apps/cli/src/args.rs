@@ -1,13 +1,14 @@
-//! What may be written on the command line.
+//! Command-line arguments.
 
 use crate::linux::Linux;
-use crate::perf::Perf;
+use crate::perf::PerfCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use poseidon_lab::runner::Shard;
 use poseidon_lab::tables::Format;
 use std::path::PathBuf;
 
-/// Datacenter congestion control that people can study, check and run.
+/// Study, verify and run datacenter congestion control.
 #[derive(Debug, Parser)]
 #[command(name = "poseidon", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -17,145 +18,148 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  poseidon run scenarios/quickstart.toml     three laws, one victim: something to see in ten seconds
-  poseidon repro poseidon --quick            the claims of a paper, cut to three minutes
-  poseidon explain fig14b                    the effective configuration, nothing left to defaults
-  poseidon verify fig14b                     a published study again, number by number
-  poseidon laws swift                        a law, its source and its parameters
-  poseidon doctor                            what this machine can do of tcp, switch and rpm
+  poseidon run scenarios/quickstart.toml     compare three laws in ten seconds
+  poseidon repro poseidon --quick            check the claims of a paper in three minutes
+  poseidon explain fig14b                    print the complete configuration of a run
+  poseidon verify fig14b                     rerun a published study and compare every number
+  poseidon laws swift                        print a law, its source and its parameters
+  poseidon doctor                            check which features this machine supports
 
-Exit codes: 0 done, 1 a run failed, 2 usage, 3 a scenario is invalid, 4 a gating claim failed,
-5 not in this build (a feature of cargo), 130 interrupted";
+Exit codes: 0 success, 1 a run failed, 2 usage error, 3 invalid scenario, 4 a gating claim failed,
+5 not in this build (needs a cargo feature), 130 interrupted";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a scenario and say what came out.
+    /// Run a scenario and print its results.
     Run {
-        /// A file, or the name of a scenario that is built in.
+        /// A file, or the name of a built-in scenario.
         scenario: String,
         #[command(flatten)]
-        how: How,
-        /// Keep the rows of every run.
+        study: StudyArgs,
+        /// The format of the stored rows of every run.
         #[arg(long, value_enum, default_value = "parquet")]
         records: Records,
-        /// What runs it: the simulator, or real packets through network namespaces of this machine (as root).
-        #[arg(long, value_enum, default_value = "sim")]
-        on: On,
+        /// The backend: the simulator, or real packets in network namespaces of this machine (as root).
+        #[arg(long = "on", value_enum, default_value = "sim")]
+        backend: BackendKind,
     },
-    /// Run every scenario of a paper and judge its claims.
+    /// Run all scenarios of a paper and judge its claims.
     Repro {
-        /// Papers: folders of built-in scenarios, such as `poseidon`.
+        /// The papers: folders of built-in scenarios, such as `poseidon`.
         papers: Vec<String>,
-        /// All of them, but for `linux`, whose claims are about real packets: `poseidon run … --on linux`.
+        /// Run all papers except `linux`, whose claims need real packets: `poseidon run … --on linux`.
         #[arg(long)]
         all: bool,
-        /// Only scenarios whose name contains this; may be given several times.
+        /// Run only scenarios whose name contains this text. Can be repeated.
         #[arg(long)]
         only: Vec<String>,
-        /// Say what would be run, and stop.
+        /// List what would run, and exit.
         #[arg(long)]
         list: bool,
-        /// Part I of N of all runs (from 1), for a scheduler: `--shard 2/8`.
-        #[arg(long, value_parser = shard, default_value = "1/1")]
-        shard: (usize, usize),
+        /// Run shard I of N, counted from 1: `--shard 2/8`.
+        #[arg(long, value_parser = parse_shard, default_value = "1/1")]
+        shard: Shard,
         #[command(flatten)]
-        how: How,
-        /// Keep the rows of every run.
+        study: StudyArgs,
+        /// The format of the stored rows of every run.
         #[arg(long, value_enum, default_value = "none")]
         records: Records,
     },
-    /// Judge and draw again what a folder of results holds, and write one page about it.
+    /// Judge the claims and draw the figures of a results folder again, and write an HTML page.
     Report {
-        /// The folder that was given to `run` or `repro`.
+        /// The results folder of `run` or `repro`.
         #[arg(default_value = "results")]
         folder: PathBuf,
-        /// For programs.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// Also write what can be published into this folder: verdicts, figures and numbers, without runs and rows. Must be called
-        /// in the repository of the scenarios, whose commit is recorded.
+        /// Also publish verdicts, figures and numbers into this folder, without runs and rows. Needs the repository
+        /// of the scenarios as the current directory, and records its commit.
         #[arg(long)]
         publish: Option<PathBuf>,
-        /// Judge the published studies of the folder by the claims that their scenarios have now, from published numbers.
+        /// Judge the published studies of the folder by the current claims of their scenarios, from published
+        /// numbers.
         #[arg(long, conflicts_with_all = ["publish", "json"])]
         judge_again: bool,
     },
-    /// Run a published study again and compare every number with what is published.
+    /// Run a published study again and compare every number with the published one.
     Verify {
         /// The name of a published scenario, such as `fig14b`.
         scenario: String,
         /// The folder of published results.
         #[arg(long, default_value = "docs/results")]
         results: PathBuf,
-        /// Runs at a time; as many as there are cores by default.
+        /// Number of parallel runs [default: number of cores].
         #[arg(long, short)]
         jobs: Option<usize>,
-        /// Where the runs go; those of this program that are there already are not made again.
+        /// The results folder. Stored runs of this program are reused.
         #[arg(long, short, default_value = "results")]
         output: PathBuf,
-        /// For programs.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// No progress.
+        /// Do not show progress.
         #[arg(long, short)]
         quiet: bool,
     },
-    /// Put side by side what two folders of results say of the same scenarios: `run X -o sim`, `run X --on linux -o linux`.
+    /// Compare two results folders with the same scenarios, such as those of `run X -o sim` and `run X --on linux -o
+    /// linux`.
     Compare {
-        /// A folder that was given to `run` or `repro`.
+        /// A results folder of `run` or `repro`.
         first: PathBuf,
-        /// Another.
+        /// Another results folder.
         second: PathBuf,
-        /// Metrics by the end of their name, such as `jain`; throughput, fairness and queues where none is given.
+        /// A metric by the last part of its name, such as `jain`. Can be repeated [default: throughput, fairness and
+        /// queues].
         #[arg(long)]
         metric: Vec<String>,
-        /// For programs.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Print the effective configuration of a scenario's runs: no default is left.
+    /// Print the complete configuration of a scenario's runs.
     Explain {
-        /// A file, or the name of a scenario that is built in.
+        /// A file, or the name of a built-in scenario.
         scenario: String,
-        /// Every cell, not only the first.
+        /// Print every cell, not only the first.
         #[arg(long)]
         all: bool,
         /// The seed.
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// As `--quick` would run it.
+        /// Print the quick form of the scenario.
         #[arg(long)]
         quick: bool,
     },
-    /// List control laws, or one with its parameters.
+    /// List the control laws, or print one with its parameters.
     Laws {
-        /// The name of a law.
+        /// The law to print.
         name: Option<String>,
-        /// For programs.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// List built-in scenarios, or print one.
+    /// List the built-in scenarios, or print one.
     Scenarios {
-        /// The name of a scenario, to print it.
+        /// The scenario to print.
         name: Option<String>,
-        /// For programs.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// The testbed of real packets.
+    /// Manage the testbed for real packets.
     Testbed {
         #[command(subcommand)]
-        what: TestbedCommand,
+        command: TestbedCommand,
     },
     #[command(flatten)]
     Linux(Linux),
-    /// Measure what QUIC carries between two hosts, steered by a law.
+    /// Measure QUIC throughput between two hosts under a law.
     #[command(subcommand)]
-    Perf(Perf),
+    Perf(PerfCommand),
     /// Print the JSON Schema of scenarios, for editors.
     Schema,
-    /// Print completions for a shell.
+    /// Print shell completions.
     Completions {
         /// The shell.
         shell: Shell,
@@ -166,50 +170,50 @@ pub(crate) enum Command {
 
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub(crate) enum TestbedCommand {
-    /// Remove what runs that were killed have left: empty cgroups, nothing else can stay.
+    /// Remove the empty cgroups of killed runs. Nothing else is left behind.
     Clean,
 }
 
-/// How studies are run.
+/// Options of commands that run studies.
 #[derive(Debug, Args)]
-pub(crate) struct How {
-    /// Fewer seeds, shorter runs, as each scenario says; prints what it cut.
+pub(crate) struct StudyArgs {
+    /// Use fewer seeds and shorter runs, as the scenario defines, and print what is omitted.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Seeds per cell, instead of what the scenario says.
+    /// Number of seeds per cell, instead of the number in the scenario.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) seeds: Option<u32>,
-    /// Runs at a time; as many as there are cores by default.
+    /// Number of parallel runs [default: number of cores].
     #[arg(long, short)]
     pub(crate) jobs: Option<usize>,
-    /// Where results go. Nothing is written elsewhere.
+    /// The results folder. Nothing is written elsewhere.
     #[arg(long, short, default_value = "results")]
     pub(crate) output: PathBuf,
-    /// For programs: everything that is printed, as JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
-    /// No progress.
+    /// Do not show progress.
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
-/// What runs scenarios.
+/// The backend that runs scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum On {
+pub(crate) enum BackendKind {
     /// The simulator.
     Sim,
-    /// This machine's Linux.
+    /// Real packets through the Linux kernel of this machine.
     Linux,
 }
 
-/// Whether rows are kept.
+/// The format of stored rows.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Records {
-    /// In columns, compressed.
+    /// Parquet files.
     Parquet,
-    /// As text.
+    /// CSV files.
     Csv,
-    /// Not at all: summaries only.
+    /// No rows, only summaries.
     None,
 }
 
@@ -223,11 +227,15 @@ impl Records {
     }
 }
 
-fn shard(text: &str) -> Result<(usize, usize), String> {
-    let wrong = || "write I/N with 1 <= I <= N, such as 2/8".to_owned();
-    let (part, of) = text.split_once('/').ok_or_else(wrong)?;
-    match (part.parse::<usize>(), of.parse::<usize>()) {
-        (Ok(part), Ok(of)) if (1..=of).contains(&part) => Ok((part - 1, of)),
-        _ => Err(wrong()),
+/// The error of an invalid shard.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("write I/N with 1 <= I <= N, such as 2/8")]
+pub(crate) struct InvalidShard;
+
+fn parse_shard(text: &str) -> Result<Shard, InvalidShard> {
+    let (index, count) = text.split_once('/').ok_or(InvalidShard)?;
+    match (index.parse::<usize>(), count.parse::<usize>()) {
+        (Ok(index), Ok(count)) if (1..=count).contains(&index) => Ok(Shard { index: index - 1, count }),
+        _ => Err(InvalidShard),
     }
 }

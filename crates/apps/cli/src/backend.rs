@@ -1,88 +1,97 @@
-//! What runs scenarios: the simulator, or this machine's Linux.
+//! Creates backends: the simulator, and real packets through Linux.
 
 use crate::Failure;
-use crate::args::On;
+use crate::args::BackendKind;
+use poseidon_lab::manifest::Program;
 use poseidon_plan::Backend;
 use poseidon_sim::Simulator;
 
-/// The simulator, with one thread per run: cells are what is shared out.
+/// Creates a single-threaded simulator. Parallelism comes from running several cells at once.
 pub(crate) fn simulator() -> Simulator {
     Simulator::with_threads(core::num::NonZeroU32::MIN)
 }
 
-pub(crate) fn of(on: On) -> Result<Box<dyn Backend + Sync>, Failure> {
-    match on {
-        On::Sim => Ok(Box::new(simulator())),
-        On::Linux => linux::testbed(),
+/// Creates a backend.
+pub(crate) fn create(kind: BackendKind) -> Result<Box<dyn Backend + Sync>, Failure> {
+    match kind {
+        BackendKind::Sim => Ok(Box::new(simulator())),
+        BackendKind::Linux => linux::testbed(),
     }
 }
 
-/// Runs at a time. Real packets share one machine, so there only one.
-pub(crate) fn jobs(on: On, asked: Option<usize>) -> usize {
-    match on {
-        On::Sim => {
-            asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, core::num::NonZero::get))
-        }
-        On::Linux => 1,
+/// Returns the number of parallel runs. Runs with real packets would interfere with each other, so they run one at a
+/// time.
+pub(crate) fn jobs(kind: BackendKind, requested: Option<usize>) -> usize {
+    match kind {
+        BackendKind::Sim => requested
+            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, core::num::NonZero::get)),
+        BackendKind::Linux => 1,
     }
 }
 
-/// What this program is: its version, the hash of the code that results depend on, the compiler, and what runs, so that no result of
-/// another is taken for its own.
-pub(crate) fn identity(on: On) -> String {
-    let own = format!(
+/// Returns this program's identity when it uses the given backend.
+pub(crate) fn program(kind: BackendKind) -> Program {
+    Program { identity: identity(kind), code_hash: code_hash(kind) }
+}
+
+/// Returns the version, the hash of the code that results depend on, the compiler and the backend. Results from a
+/// program with a different identity are not reused.
+pub(crate) fn identity(kind: BackendKind) -> String {
+    let simulator = format!(
         "poseidon {} ({}, {})",
         env!("CARGO_PKG_VERSION"),
-        code_hash(On::Sim),
+        code_hash(BackendKind::Sim),
         env!("POSEIDON_COMPILER")
     );
-    match on {
-        On::Sim => own,
-        On::Linux => {
+    match kind {
+        BackendKind::Sim => simulator,
+        BackendKind::Linux => {
             let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-            format!("{own} on Linux {} ({})", release.trim(), env!("POSEIDON_LINUX_CODE"))
+            format!("{simulator} on Linux {} ({})", release.trim(), env!("POSEIDON_LINUX_CODE"))
         }
     }
 }
 
-/// The hash of the code that this program was built from: what makes results.
-pub(crate) fn code_hash(on: On) -> String {
-    let own = env!("POSEIDON_CODE");
-    match on {
-        On::Sim => own.to_owned(),
-        On::Linux => format!("{own}-{}", env!("POSEIDON_LINUX_CODE")),
+/// Returns the hash of the code that a backend's results depend on.
+pub(crate) fn code_hash(kind: BackendKind) -> String {
+    let simulator = env!("POSEIDON_CODE");
+    match kind {
+        BackendKind::Sim => simulator.to_owned(),
+        BackendKind::Linux => format!("{simulator}-{}", env!("POSEIDON_LINUX_CODE")),
     }
 }
 
-pub(crate) use linux::{clean, enter};
+pub(crate) use linux::{clean_testbed, enter_namespaces};
 
 #[cfg(feature = "linux")]
 mod linux {
     use crate::Failure;
-    use crate::args::On;
+    use crate::args::BackendKind;
     use poseidon_plan::Backend;
-    use poseidon_testbed::{Testbed, room};
+    use poseidon_testbed::{Testbed, private_netns};
 
     pub(super) fn testbed() -> Result<Box<dyn Backend + Sync>, Failure> {
         Ok(Box::new(Testbed))
     }
 
-    /// Real packets need a room of their own: this becomes the same command in one.
-    pub(crate) fn enter(on: On) -> Result<(), Failure> {
-        if on == On::Sim || room::is_inside() {
+    /// Replaces this process with the same command in private namespaces, which are required for runs with real
+    /// packets.
+    pub(crate) fn enter_namespaces(kind: BackendKind) -> Result<(), Failure> {
+        if kind == BackendKind::Sim || private_netns::is_inside() {
             return Ok(());
         }
-        let why = room::enter();
+        let error = private_netns::exec_inside();
         Err(Failure::Run(format!(
-            "namespaces for real packets: {why}; run as root (`poseidon doctor` tells)"
+            "cannot create namespaces for real packets: {error}; run as root (`poseidon doctor` checks the machine)"
         )))
     }
 
-    pub(crate) fn clean() -> Result<(), Failure> {
-        let removed = room::clean().map_err(|why| Failure::Run(why.to_string()))?;
-        removed.iter().for_each(|path| say!("removed {}", path.display()));
+    pub(crate) fn clean_testbed() -> Result<(), Failure> {
+        let removed =
+            private_netns::remove_stale_cgroups().map_err(|error| Failure::Run(error.to_string()))?;
+        removed.iter().for_each(|path| outln!("removed {}", path.display()));
         if removed.is_empty() {
-            say!("nothing was left");
+            outln!("nothing to remove");
         }
         Ok(())
     }
@@ -91,7 +100,7 @@ mod linux {
 #[cfg(not(feature = "linux"))]
 mod linux {
     use crate::Failure;
-    use crate::args::On;
+    use crate::args::BackendKind;
     use poseidon_plan::Backend;
 
     const NOT_BUILT: Failure = Failure::NotBuilt(crate::linux::HOW_TO_GET_IT);
@@ -100,11 +109,11 @@ mod linux {
         Err(NOT_BUILT)
     }
 
-    pub(crate) fn enter(on: On) -> Result<(), Failure> {
-        if on == On::Sim { Ok(()) } else { Err(NOT_BUILT) }
+    pub(crate) fn enter_namespaces(kind: BackendKind) -> Result<(), Failure> {
+        if kind == BackendKind::Sim { Ok(()) } else { Err(NOT_BUILT) }
     }
 
-    pub(crate) fn clean() -> Result<(), Failure> {
+    pub(crate) fn clean_testbed() -> Result<(), Failure> {
         Err(NOT_BUILT)
     }
 }

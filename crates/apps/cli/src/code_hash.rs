@@ -1,12 +1,14 @@
-//! The hash of the code that makes results. The build script computes it of the sources that the program is built from; publishing
-//! computes it again of the repository that is checked out, so that the commit that is recorded is the commit of that code.
+//! Hashes the code that results depend on. The build script hashes the program's sources. When results are published,
+//! the repository is hashed again to check that the recorded commit contains the same code.
 
 use sha2::{Digest, Sha256};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a summary depends on: the simulator and all below it, and of the lab what makes plans and numbers. How results are judged, drawn and
-/// printed is not among it, and neither are scenarios: a plan has a hash of its own.
+/// The code that a summary depends on: the simulator and the crates below it, and the parts of the lab that make plans
+/// and metrics. The list excludes code that judges, draws and prints. It also excludes scenarios, because each plan has
+/// a separate hash.
 pub(crate) const CODE: &[&str] = &[
     "crates/core/types/src",
     "crates/core/laws/src",
@@ -25,27 +27,32 @@ pub(crate) const CODE: &[&str] = &[
     "crates/lab/lab/src/stats.rs",
 ];
 
-/// What a summary of real packets depends on beside.
-pub(crate) const LINUX_CODE: &[&str] = &["crates/hosts/linux/src", "crates/hosts/linux/bpf", "crates/engines/testbed/src"];
+/// The additional code that a summary of a run with real packets depends on.
+pub(crate) const LINUX_CODE: &[&str] = &[
+    "crates/hosts/linux/src",
+    "crates/hosts/linux/bpf",
+    "crates/hosts/netns/src",
+    "crates/engines/testbed/src",
+];
 
-/// The versions of what it computes with are in here.
+/// The lock file with the versions of all dependencies.
 pub(crate) const LOCK: &str = "Cargo.lock";
 
-/// Packages that numbers depend on.
-const COMPUTES: [&str; 2] = ["libm", "zerocopy"];
+/// The dependencies that affect results.
+const NUMERIC_PACKAGES: [&str; 2] = ["libm", "zerocopy"];
 
-/// The hash of the files below these places of a repository, with their paths, and of the versions of what they compute with. A place that
-/// is not there counts as empty.
-pub(crate) fn code_hash(repository: &Path, places: &[&str]) -> Result<String, String> {
+/// Hashes the names and contents of the source files at `paths`, and the versions of numeric dependencies. A missing
+/// path counts as empty.
+pub(crate) fn code_hash(repository: &Path, paths: &[&str]) -> io::Result<String> {
     let mut hash = Sha256::new();
     let lock = read(&repository.join(LOCK))?;
     let lock = String::from_utf8_lossy(&lock).into_owned();
-    let computes =
-        |package: &&str| COMPUTES.iter().any(|name| package.contains(&format!("name = {name:?}\n")));
-    lock.split("[[package]]").filter(computes).for_each(|package| hash.update(package));
-    for place in places {
+    let is_numeric =
+        |package: &&str| NUMERIC_PACKAGES.iter().any(|name| package.contains(&format!("name = {name:?}\n")));
+    lock.split("[[package]]").filter(is_numeric).for_each(|package| hash.update(package));
+    for path in paths {
         let mut files = Vec::new();
-        collect(&repository.join(place), &mut files);
+        collect_sources(&repository.join(path), &mut files);
         files.sort();
         for file in files {
             let name = file.strip_prefix(repository).unwrap_or(&file).to_string_lossy().replace('\\', "/");
@@ -56,19 +63,22 @@ pub(crate) fn code_hash(repository: &Path, places: &[&str]) -> Result<String, St
     Ok(hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, String> {
-    fs::read(file).map_err(|error| format!("{}: {error}", file.display()))
+/// Reads a file. Errors contain the file name.
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    fs::read(file).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))
 }
 
-/// The sources at a place: a file, or those of a folder.
-fn collect(place: &Path, files: &mut Vec<PathBuf>) {
-    if place.is_file() {
-        files.push(place.to_owned());
+/// Collects the source files at a path: the file itself, or all files below a folder.
+fn collect_sources(path: &Path, files: &mut Vec<PathBuf>) {
+    if path.is_file() {
+        files.push(path.to_owned());
     }
-    for path in fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path()) {
-        let is_source = path.extension().is_some_and(|ending| ["rs", "c", "h"].iter().any(|e| ending == *e));
+    for path in fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let is_source = path
+            .extension()
+            .is_some_and(|extension| ["rs", "c", "h"].iter().any(|known| extension == *known));
         if path.is_dir() || is_source {
-            collect(&path, files);
+            collect_sources(&path, files);
         }
     }
 }

@@ -1,28 +1,28 @@
-//! What goes to stdout, and whether it got there.
+//! Writes to stdout and remembers the first write error.
 
 use core::fmt::Arguments;
 use std::io::{self, ErrorKind, Write as _};
 use std::sync::OnceLock;
 
-/// The first write to stdout that failed.
-static FAILED: OnceLock<io::Error> = OnceLock::new();
+/// The first error that occurred while writing to stdout.
+static FIRST_ERROR: OnceLock<io::Error> = OnceLock::new();
 
-/// Prints a line of data. A failure is kept for [`finish`].
-pub(crate) fn line(text: Arguments<'_>) {
-    keep(writeln!(io::stdout(), "{text}"));
+/// Prints a line of data. [`finish`] reports any error.
+pub(crate) fn print_line(text: Arguments<'_>) {
+    keep_error(writeln!(io::stdout(), "{text}"));
 }
 
-/// Keeps the first failure. A reader that has seen enough and gone, such as `head`, is none.
-pub(crate) fn keep(result: io::Result<()>) {
+/// Remembers the first error. A closed pipe is not an error: the reader, such as `head`, has read enough.
+pub(crate) fn keep_error(result: io::Result<()>) {
     if let Err(error) = result
         && error.kind() != ErrorKind::BrokenPipe
     {
-        let _ = FAILED.set(error);
+        let _ = FIRST_ERROR.set(error);
     }
 }
 
-/// Writes what still waits, and says whether all of the data got out.
+/// Flushes stdout and returns the first write error.
 pub(crate) fn finish() -> Result<(), &'static io::Error> {
-    keep(io::stdout().flush());
-    FAILED.get().map_or(Ok(()), Err)
+    keep_error(io::stdout().flush());
+    FIRST_ERROR.get().map_or(Ok(()), Err)
 }

@@ -1,279 +1,188 @@
-//! Published results: where they come from, whether they are older than their scenarios, and how they are held against a rerun.
+//! Publishes results, refreshes their index, judges changed claims and verifies numbers.
 
-use crate::args::{How, On};
-use crate::backend::{self, identity, simulator};
-use crate::catalog::{SCENARIOS, natural};
+use crate::args::{BackendKind, StudyArgs};
+use crate::backend::{self, simulator};
+use crate::catalog::{self, PAPERS, SCENARIOS};
 use crate::code_hash::{CODE, LINUX_CODE, LOCK, code_hash};
-use crate::studies;
-use crate::watch::Bars;
-use crate::{Failure, catalog};
-use poseidon_lab::judge::Ran;
-use poseidon_lab::report::{self, Comparison, Difference, Key, Number, Plans, Rejudged, Shown, Source};
+use crate::failure::RESULTS_KEPT;
+use crate::progress::ProgressBars;
+use crate::{Failure, repository};
+use poseidon_lab::report::{
+    self, JudgeCounts, NumberComparison, NumberDifference, NumberKey, Provenance, PublicationSource,
+    PublishedFolder, PublishedNumber, PublishedStudy, Results, StudyReport,
+};
+use poseidon_lab::runner::{self, RunObserver, RunOptions, Shard};
 use poseidon_lab::store::Store;
-use poseidon_lab::study::{self, Finished, Options, Study, StudyError, Watch};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use poseidon_sim::Simulator;
+use std::path::Path;
 
-/// Where results that are about to be published come from. Refuses what has no commit: runs of another program, code or scenarios that are
-/// not those of the repository, and changes that are not committed.
-pub(crate) fn source(studies: &[Study], finished: &[Finished]) -> Result<Source, Failure> {
-    let refuse = |why: String| Err(Failure::Run(format!("cannot publish: {why}")));
-    let own = [backend::code_hash(On::Sim), backend::code_hash(On::Linux)];
-    if let Some(run) = finished.iter().find(|run| !own.contains(&run.manifest.code_hash)) {
-        let (study, tool) = (&studies[run.study].name, &run.manifest.tool);
-        return refuse(format!("{study} was run by {tool}, not by this program; run it again"));
+/// Returns whether a folder contains published results.
+pub(crate) fn has_results(folder: &Path) -> Result<bool, Failure> {
+    let backend = simulator();
+    Ok(published_folder(folder, &backend).has_studies()?)
+}
+
+/// Refreshes the table and the page in a folder of published results.
+pub(crate) fn refresh_index(folder: &Path) -> Result<Vec<StudyReport>, Failure> {
+    let backend = simulator();
+    Ok(published_folder(folder, &backend).refresh_index(PAPERS)?)
+}
+
+/// Publishes reports into a folder.
+pub(crate) fn publish(results: &Results, reports: &[StudyReport], target: &Path) -> Result<(), Failure> {
+    let source = publication_source(results)?;
+    report::publish(results, reports, target, &source)?;
+    refresh_index(target)?;
+    Ok(())
+}
+
+fn published_folder<'a>(folder: &'a Path, backend: &'a Simulator) -> PublishedFolder<'a> {
+    let jobs = backend::jobs(BackendKind::Sim, None);
+    PublishedFolder { folder, scenarios: &scenario_text, backend, jobs }
+}
+
+/// Returns the current text of a scenario: the file below the current directory, or the built-in scenario.
+fn scenario_text(study: &str) -> Option<String> {
+    let built_in = || SCENARIOS.iter().find(|(name, _)| *name == study).map(|(_, text)| (*text).to_owned());
+    std::fs::read_to_string(format!("scenarios/{study}.toml")).ok().or_else(built_in)
+}
+
+/// Returns the commit and the program to record with published results. Rejects results that no commit can reproduce:
+/// runs by another program, code or scenarios that differ from the repository, and uncommitted changes.
+fn publication_source(results: &Results) -> Result<PublicationSource, Failure> {
+    let reject = |reason: String| Err(Failure::Run(format!("cannot publish: {reason}")));
+    let built = [backend::code_hash(BackendKind::Sim), backend::code_hash(BackendKind::Linux)];
+    if let Some(run) = results.runs.iter().find(|run| !built.contains(&run.manifest.code_hash)) {
+        let (study, program) = (&results.studies[run.study].name, &run.manifest.program);
+        return reject(format!("{study} was run by {program}, not by this program; run it again"));
     }
-    let repository = repository()?;
-    let is_on_linux = finished.iter().any(|run| run.manifest.code_hash == own[1]);
+    let repository = repository::find()?;
+    let is_on_linux = results.runs.iter().any(|run| run.manifest.code_hash == built[1]);
+    let hash_of =
+        |paths: &[&str]| code_hash(&repository, paths).map_err(|error| Failure::Run(error.to_string()));
     let checked_out = match is_on_linux {
-        false => hash_of(&repository, CODE)?,
-        true => format!("{}-{}", hash_of(&repository, CODE)?, hash_of(&repository, LINUX_CODE)?),
+        false => hash_of(CODE)?,
+        true => format!("{}-{}", hash_of(CODE)?, hash_of(LINUX_CODE)?),
     };
-    let built = &own[usize::from(is_on_linux)];
+    let built = &built[usize::from(is_on_linux)];
     if checked_out != *built {
-        return refuse(format!(
-            "the code in {} has the hash {checked_out} and this program was built from {built}; build it again",
+        return reject(format!(
+            "the code in {} has the hash {checked_out}, but this program was built from {built}; build it again",
             repository.display()
         ));
     }
     let mut files: Vec<String> = CODE.iter().chain([&LOCK]).map(|file| (*file).to_owned()).collect();
     files.extend(LINUX_CODE.iter().filter(|_| is_on_linux).map(|file| (*file).to_owned()));
-    for study in studies {
+    for study in &results.studies {
         let file = format!("scenarios/{}.toml", study.name);
         if std::fs::read_to_string(repository.join(&file)).ok().as_ref() != Some(&study.text) {
-            return refuse(format!("{file} is not there or not what was run; run {} again", study.name));
+            return reject(format!(
+                "{file} does not exist or is not the scenario that was run; run {} again",
+                study.name
+            ));
         }
         files.push(file);
     }
-    let commit = commit_of(&repository, &files)?;
-    Ok(Source { commit, tool: identity(On::Sim), code_hash: backend::code_hash(On::Sim) })
+    let commit = repository::commit_of(&repository, &files)?;
+    Ok(PublicationSource { commit, program: backend::program(BackendKind::Sim) })
 }
 
-fn hash_of(repository: &Path, places: &[&str]) -> Result<String, Failure> {
-    code_hash(repository, places).map_err(Failure::Run)
-}
-
-/// The repository that the current directory belongs to.
-fn repository() -> Result<PathBuf, Failure> {
-    Ok(PathBuf::from(git(Path::new("."), &["rev-parse", "--show-toplevel"])?))
-}
-
-/// The commit that is checked out; refuses where one of the files is not as it was committed.
-fn commit_of(repository: &Path, files: &[String]) -> Result<String, Failure> {
-    let mut status = vec!["status", "--porcelain", "--"];
-    status.extend(files.iter().map(String::as_str));
-    let changed = git(repository, &status)?;
-    if let Some(first) = changed.lines().next() {
-        return Err(Failure::Run(format!(
-            "{} of the files that results depend on are not committed, such as {}; commit them first",
-            changed.lines().count(),
-            first.get(2..).unwrap_or(first).trim()
-        )));
-    }
-    git(repository, &["rev-parse", "HEAD"])
-}
-
-fn git(folder: &Path, args: &[&str]) -> Result<String, Failure> {
-    let failed = |why: String| Failure::Run(format!("git {}: {}", args[0], why.trim()));
-    let output = Command::new("git").arg("-C").arg(folder).args(args).output();
-    let output = output.map_err(|error| failed(error.to_string()))?;
-    if !output.status.success() {
-        return Err(failed(String::from_utf8_lossy(&output.stderr).into_owned()));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
-}
-
-/// The scenario of a published study as it is now: the file below the current directory, or the one that is built in.
-fn scenario_of(shown: &Shown) -> Option<Study> {
-    let file = format!("scenarios/{}.toml", shown.name);
-    let built_in =
-        || SCENARIOS.iter().find(|(name, _)| *name == shown.name).map(|(_, text)| (*text).to_owned());
-    let text = std::fs::read_to_string(&file).ok().or_else(built_in)?;
-    let is_quick = shown.provenance.as_ref().is_some_and(|provenance| provenance.quick);
-    Study::read(&file, &text, is_quick).ok()
-}
-
-/// The plans that a published study would have now, where they are worth comparing: where the text has changed it is stale without them,
-/// and plans of real packets are resolved by another backend.
-fn plans_now(shown: &Shown, study: Option<&Study>) -> Option<Plans> {
-    let provenance = shown.provenance.as_ref().filter(|provenance| !provenance.on_linux)?;
-    // A scenario that can no longer be resolved has no plans: it differs.
-    let none = Plans { count: 0, hash: String::new() };
-    let study = study?;
-    (provenance.plans.count > 0).then(|| report::plans_of(study, &simulator()).unwrap_or(none))
-}
-
-/// Says of each study whether it is older than its scenario. Plans of large studies take seconds to resolve, so all cores share the work.
-fn mark_stale(shown: &mut [Shown]) {
-    let threads = backend::jobs(On::Sim, None);
-    let mut parts: Vec<Vec<&mut Shown>> = (0..threads).map(|_| Vec::new()).collect();
-    // Dealt out one by one: the large studies of a paper stand side by side.
-    for (index, study) in shown.iter_mut().enumerate() {
-        parts[index % threads].push(study);
-    }
-    std::thread::scope(|scope| {
-        for part in parts {
-            scope.spawn(move || {
-                for study in part {
-                    let scenario = scenario_of(study);
-                    study.stale = why_stale(study, scenario.as_ref());
-                }
-            });
-        }
-    });
-}
-
-fn why_stale(shown: &Shown, scenario: Option<&Study>) -> Option<String> {
-    let provenance = shown.provenance.as_ref();
-    // The text first: it is cheap, and where it has changed plans need not be resolved.
-    report::why_stale(provenance, scenario, None).or_else(|| {
-        let plans = plans_now(shown, scenario);
-        report::why_stale(provenance, scenario, plans.as_ref())
-    })
-}
-
-fn read(folder: &Path) -> Result<Vec<Shown>, Failure> {
-    let mut names = Store::new(folder)
-        .studies("verdicts.json")
-        .map_err(|error| Failure::Run(format!("{}: {error}", folder.display())))?;
-    names.sort_by_key(|name| natural(name));
-    report::published(folder, &names).map_err(Failure::Run)
-}
-
-/// Makes the page and the table of a folder of published results anew, and marks studies that are older than their scenarios.
-pub(crate) fn index(folder: &Path) -> Result<Vec<Shown>, Failure> {
-    let mut shown = read(folder)?;
-    mark_stale(&mut shown);
-    report::index(&mut shown, folder).map_err(Failure::Run)?;
-    studies::page(&shown, &Store::new(folder), &report::origins(&shown).join(" "))?;
-    Ok(shown)
-}
-
-/// Judges published studies again by the claims that their scenarios have now.
+/// Judges published studies by the current claims in their scenarios, and prints the changes.
 pub(crate) fn judge_again(folder: &Path) -> Result<(), Failure> {
-    let commit = commit_of(&repository()?, &["scenarios".to_owned()])?;
-    let mut total = Rejudged::default();
-    for mut shown in read(folder)? {
-        let Some(study) = scenario_of(&shown) else { continue };
-        let before = shown.verdicts.clone();
-        let plans = plans_now(&shown, Some(&study));
-        let Rejudged { exactly, by_means, kept } =
-            report::judge_again(folder, &mut shown, &study, plans.as_ref(), &commit)
-                .map_err(|why| Failure::Run(format!("{}: {why}", shown.name)))?;
-        total.exactly += exactly;
-        total.by_means += by_means;
-        total.kept += kept;
-        for now in &shown.verdicts {
-            let before = before.iter().find(|verdict| verdict.says == now.says);
-            let was = before.map_or("not judged", |before| report::word(before.outcome));
-            if was != report::word(now.outcome) {
-                say!("{}: {}: {was}, now {}", shown.name, now.says, report::word(now.outcome));
-            }
-        }
+    let commit = repository::commit_of(&repository::find()?, &["scenarios".to_owned()])?;
+    let backend = simulator();
+    let published = published_folder(folder, &backend);
+    let (changes, counts) = published.judge_again(&commit)?;
+    for change in changes {
+        let before = change.before.map_or("not judged", report::outcome_word);
+        outln!("{}: {}: {before}, now {}", change.study, change.claim, report::outcome_word(change.after));
     }
-    index(folder)?;
-    let Rejudged { exactly, by_means, kept } = total;
-    say!(
-        "{exactly} claims judged by the values of each seed, {by_means} by means over seeds; {kept} keep their verdict"
+    published.refresh_index(PAPERS)?;
+    let JudgeCounts { by_seeds, by_means, unchanged } = counts;
+    outln!(
+        "{by_seeds} claims judged by the values of each seed, {by_means} by means over seeds; {unchanged} unchanged"
     );
     Ok(())
 }
 
-/// Runs a published study again and compares every number with what is published.
-pub(crate) fn verify(name: &str, results: &Path, how: &How) -> Result<(), Failure> {
-    let name = catalog::study(name, false)?.name;
-    if !results.join(&name).join("verdicts.json").is_file() {
-        return Err(Failure::Run(format!(
-            "{name} is not published in {}; `poseidon report --publish` publishes what was run",
-            results.display()
-        )));
-    }
-    let shown = report::published(results, core::slice::from_ref(&name)).map_err(Failure::Run)?.remove(0);
-    let scenario = scenario_of(&shown);
-    if let Some(why) = why_stale(&shown, scenario.as_ref()) {
-        let older = report::OLDER;
-        return Err(Failure::Run(format!("{name} is {older}: {why}; run and publish it again")));
-    }
-    let (Some(study), Some(provenance)) = (scenario, &shown.provenance) else {
-        return Err(Failure::Run(format!("{name} has no scenario or no hashes")));
-    };
-    if provenance.on_linux {
-        return Err(Failure::Run(format!(
-            "{name} ran on real packets, which do not repeat to the digit; `poseidon compare` puts two runs side by side"
-        )));
-    }
-    let runs = study.runs(None);
-    eprintln!("{name}: {runs} runs, {:.0} s of computing when they were published", shown.wall_s);
-    let options = Options {
+/// Runs a published study again and compares every number with the published number.
+pub(crate) fn verify(name: &str, folder: &Path, args: &StudyArgs) -> Result<(), Failure> {
+    let name = catalog::find_study(name, false)?.name;
+    let backend = simulator();
+    let PublishedStudy { report, study, provenance } =
+        published_folder(folder, &backend).load_study(&name)?;
+    let run_count = study.run_count(None);
+    eprintln!("{name}: {run_count} runs; the published runs took {:.0} s", report.wall_s);
+    let options = RunOptions {
         seeds: None,
-        jobs: backend::jobs(On::Sim, how.jobs),
+        jobs: backend::jobs(BackendKind::Sim, args.jobs),
         records: None,
-        shard: (0, 1),
-        identity: identity(On::Sim),
-        code_hash: backend::code_hash(On::Sim),
+        shard: Shard::WHOLE,
+        program: backend::program(BackendKind::Sim),
     };
-    let bars = Bars::new(runs, how.quiet || how.json);
-    let store = Store::new(&how.output);
-    let finished =
-        study::run(&[study], &simulator(), &store, &options, &bars).map_err(|error| match error {
-            StudyError::Scenario(error) => Failure::Scenario(error),
-            StudyError::Store(_) | StudyError::Panicked { .. } => Failure::Run(error.to_string()),
-        })?;
-    bars.finish();
-    if bars.is_interrupted() {
-        return Err(Failure::Interrupted("what was finished is kept, and `poseidon report` reads it"));
+    let progress = ProgressBars::new(run_count, args.quiet || args.json);
+    let store = Store::new(&args.output);
+    let runs = runner::run_studies(&[study], &backend, &store, &options, &progress)?;
+    progress.finish();
+    if progress.is_interrupted() {
+        return Err(Failure::Interrupted(RESULTS_KEPT));
     }
-    let rerun = finished.iter().map(Finished::with_messages).collect::<Result<Vec<Ran>, _>>();
-    let rerun = rerun.map_err(|error| Failure::Run(error.to_string()))?;
-    let published = report::published_numbers(results, &shown).map_err(Failure::Run)?;
-    let comparison = report::compare_numbers(&published, &report::numbers_of(&rerun));
-    print(&name, &comparison, provenance, how.json)?;
+    let comparison = report::compare_with_published(folder, &report, &runs)?;
+    if args.json {
+        print_comparison_json(&name, &comparison, &provenance)?;
+    } else {
+        print_comparison(&comparison, &provenance);
+    }
     match comparison.differences.len() {
         0 => Ok(()),
-        some => Err(Failure::Run(format!("{some} of {} numbers of {name} differ", comparison.compared))),
+        count => Err(Failure::Run(format!("{count} of {} numbers of {name} differ", comparison.compared))),
     }
 }
 
-/// Differences that are printed.
-const SHOWN: usize = 10;
+/// The maximum number of differences to print.
+const MAX_DIFFERENCES: usize = 10;
 
-fn print(name: &str, of: &Comparison, from: &report::Provenance, json: bool) -> Result<(), Failure> {
-    let Comparison { compared, differences } = of;
-    let first = differences.iter().take(SHOWN);
-    if json {
-        let value = |number: &Option<Number>| {
-            number.map(|number| serde_json::json!({ "mean": number.mean, "half": number.half, "seeds": number.seeds }))
-        };
-        let row = |Difference { key: Key { cell, phase, name }, published, rerun }: &Difference| {
-            serde_json::json!({
-                "cell": cell, "phase": phase, "name": name, "published": value(published), "rerun": value(rerun),
-            })
-        };
-        let all = serde_json::json!({
-            "study": name,
-            "published": from,
-            "code_hash": backend::code_hash(On::Sim),
-            "compared": compared,
-            "differ": differences.len(),
-            "first": first.map(row).collect::<Vec<_>>(),
-        });
-        say!("{}", serde_json::to_string_pretty(&all).map_err(|error| Failure::Run(error.to_string()))?);
-        return Ok(());
-    }
-    say!("published: {from}");
-    say!("run again by {}", identity(On::Sim));
-    say!("{compared} numbers compared, {} differ", differences.len());
-    for Difference { key: Key { cell, phase, name }, published, rerun } in first {
-        let text = |number: &Option<Number>| {
-            number.map_or_else(
-                || "missing".into(),
-                |n| {
-                    let half = n.half.map_or_else(String::new, |half| format!(" ± {half}"));
-                    format!("{}{half} ({} seeds)", n.mean, n.seeds)
-                },
-            )
-        };
-        say!("  {cell}, {phase}, {name}: published {}, now {}", text(published), text(rerun));
-    }
+fn print_comparison_json(
+    study: &str,
+    comparison: &NumberComparison,
+    provenance: &Provenance,
+) -> Result<(), Failure> {
+    let value = |number: &Option<PublishedNumber>| {
+        number.map(
+            |number| serde_json::json!({ "mean": number.mean, "half": number.half, "seeds": number.seeds }),
+        )
+    };
+    let row = |difference: &NumberDifference| {
+        let NumberDifference { key: NumberKey { cell, phase, name }, published, rerun } = difference;
+        serde_json::json!({
+            "cell": cell, "phase": phase, "name": name, "published": value(published), "rerun": value(rerun),
+        })
+    };
+    let first = comparison.differences.iter().take(MAX_DIFFERENCES);
+    let output = serde_json::json!({
+        "study": study,
+        "published": provenance,
+        "code_hash": backend::code_hash(BackendKind::Sim),
+        "compared": comparison.compared,
+        "differ": comparison.differences.len(),
+        "first": first.map(row).collect::<Vec<_>>(),
+    });
+    outln!("{}", serde_json::to_string_pretty(&output)?);
     Ok(())
+}
+
+fn print_comparison(comparison: &NumberComparison, provenance: &Provenance) {
+    outln!("published: {provenance}");
+    outln!("run again by {}", backend::identity(BackendKind::Sim));
+    outln!("{} numbers compared, {} differ", comparison.compared, comparison.differences.len());
+    let format_number = |number: &Option<PublishedNumber>| {
+        let Some(number) = number else { return "missing".to_owned() };
+        let half = number.half.map_or_else(String::new, |half| format!(" ± {half}"));
+        format!("{}{half} ({} seeds)", number.mean, number.seeds)
+    };
+    for difference in comparison.differences.iter().take(MAX_DIFFERENCES) {
+        let NumberDifference { key: NumberKey { cell, phase, name }, published, rerun } = difference;
+        let (published, rerun) = (format_number(published), format_number(rerun));
+        outln!("  {cell}, {phase}, {name}: published {published}, now {rerun}");
+    }
 }

@@ -1,219 +1,193 @@
-//! Running studies and saying what they showed.
+//! Runs studies and prints their reports.
 
-use crate::args::{How, On};
-use crate::backend::{self, identity, simulator};
-use crate::catalog::{PAPERS, natural};
-use crate::watch::Bars;
+use crate::args::{BackendKind, StudyArgs};
+use crate::backend::{self, simulator};
+use crate::catalog::PAPERS;
+use crate::failure::RESULTS_KEPT;
+use crate::progress::ProgressBars;
 use crate::{Failure, print, published};
 use poseidon_lab::canonical::plan_hash;
-use poseidon_lab::compare;
-use poseidon_lab::judge::{Outcome, named};
-use poseidon_lab::report::{self, Shown};
+use poseidon_lab::compare::{DEFAULT_METRICS, FolderComparison, compare_folders};
+use poseidon_lab::judge::cell_name;
+use poseidon_lab::report::{self, ReportError, Results, StudyReport};
+use poseidon_lab::runner::{self, RunObserver, RunOptions, Shard};
 use poseidon_lab::store::Store;
-use poseidon_lab::study::{self, Finished, Options, Study, StudyError, Watch};
+use poseidon_lab::study::Study;
 use poseidon_lab::tables::Format;
-use std::collections::BTreeSet;
 use std::path::Path;
 
-pub(crate) fn run(
-    studies: &[Study],
-    how: &How,
+/// Runs one study and prints its report.
+pub(crate) fn run_one(
+    study: Study,
+    args: &StudyArgs,
     records: Option<Format>,
-    shard: (usize, usize),
-    is_suite: bool,
-    on: On,
+    backend: BackendKind,
 ) -> Result<(), Failure> {
-    let options = Options {
-        seeds: how.seeds,
-        jobs: backend::jobs(on, how.jobs),
-        records,
-        shard,
-        identity: identity(on),
-        code_hash: backend::code_hash(on),
-    };
-    let runs = studies.iter().map(|study| study.runs(how.seeds)).sum::<usize>() / shard.1;
-    let bars = Bars::new(runs, how.quiet || how.json);
-    let store = Store::new(&how.output);
-    let finished = study::run(studies, backend::of(on)?.as_ref(), &store, &options, &bars).map_err(
-        |error| match error {
-            StudyError::Scenario(error) => Failure::Scenario(error),
-            StudyError::Store(_) | StudyError::Panicked { .. } => Failure::Run(error.to_string()),
-        },
-    )?;
-    bars.finish();
-    let shown = show(studies, &finished, &store)?;
-    if is_suite || studies.len() > 1 {
-        page(&shown, &store, &options.identity)?;
-    }
-    let hash = study::result_hash(&finished);
-    if how.json {
-        print::json(&shown, &finished, &hash)?;
-    } else if is_suite {
-        print::verdicts(&shown);
-        say!("\nresult {hash}; the page about it: {}", store.root().join("report.html").display());
+    let name = study.name.clone();
+    let suite = Suite::run(vec![study], args, records, Shard::WHOLE, backend)?;
+    if args.json {
+        print::print_json(&suite.reports, &suite.results.runs, &suite.result_hash)?;
     } else {
-        print::study(&shown[0], &finished)?;
-        say!("\nresult {hash}; kept in {}", store.study(&studies[0].name).display());
+        print::print_study(&suite.reports[0], &suite.results.runs)?;
+        outln!("\nresult {}; stored in {}", suite.result_hash, suite.store.study_folder(&name).display());
     }
-    if bars.is_interrupted() {
-        return Err(Failure::Interrupted("what was finished is kept, and `poseidon report` reads it"));
+    suite.finish(true)
+}
+
+/// Runs several studies and prints a table of their verdicts.
+pub(crate) fn run_suite(
+    studies: Vec<Study>,
+    args: &StudyArgs,
+    records: Option<Format>,
+    shard: Shard,
+) -> Result<(), Failure> {
+    let suite = Suite::run(studies, args, records, shard, BackendKind::Sim)?;
+    let identity = backend::identity(BackendKind::Sim);
+    let page = report::write_page(&suite.reports, suite.store.root(), PAPERS, &identity)?;
+    if args.json {
+        print::print_json(&suite.reports, &suite.results.runs, &suite.result_hash)?;
+    } else {
+        print::print_verdicts(&suite.reports);
+        outln!("\nresult {}; report: {}", suite.result_hash, page.display());
     }
-    gate(&shown, shard == (0, 1))
+    suite.finish(shard == Shard::WHOLE)
 }
 
-/// A gate that was not measured is not passed, unless its cells were cut or are another part's to run.
-fn gate(shown: &[Shown], is_whole: bool) -> Result<(), Failure> {
-    let is_shut = |study: &Shown, outcome: Outcome| match outcome {
-        Outcome::Fails => true,
-        Outcome::NotRun => is_whole && study.cut.is_none(),
-        Outcome::Holds | Outcome::NotComparable => false,
-    };
-    let failed = shown
-        .iter()
-        .flat_map(|study| study.verdicts.iter().map(move |verdict| (study, verdict)))
-        .filter(|(study, verdict)| verdict.gating && is_shut(study, verdict.outcome))
-        .count();
-    if failed > 0 { Err(Failure::Gate(failed)) } else { Ok(()) }
+/// The results and reports of several studies.
+struct Suite {
+    store: Store,
+    results: Results,
+    reports: Vec<StudyReport>,
+    result_hash: String,
+    is_interrupted: bool,
 }
 
-fn show(studies: &[Study], finished: &[Finished], store: &Store) -> Result<Vec<Shown>, Failure> {
-    let one = |(place, study): (usize, &Study)| {
-        let own: Vec<&Finished> = finished.iter().filter(|run| run.study == place).collect();
-        let mut shown = report::show(study, &own)?;
-        report::keep(&mut shown, store)?;
-        Ok(shown)
-    };
-    studies.iter().enumerate().map(one).collect::<Result<_, String>>().map_err(Failure::Run)
+impl Suite {
+    fn run(
+        studies: Vec<Study>,
+        args: &StudyArgs,
+        records: Option<Format>,
+        shard: Shard,
+        backend: BackendKind,
+    ) -> Result<Self, Failure> {
+        let options = RunOptions {
+            seeds: args.seeds,
+            jobs: backend::jobs(backend, args.jobs),
+            records,
+            shard,
+            program: backend::program(backend),
+        };
+        let run_count = studies.iter().map(|study| study.run_count(args.seeds)).sum::<usize>() / shard.count;
+        let progress = ProgressBars::new(run_count, args.quiet || args.json);
+        let store = Store::new(&args.output);
+        let backend = backend::create(backend)?;
+        let runs = runner::run_studies(&studies, backend.as_ref(), &store, &options, &progress)?;
+        progress.finish();
+        let results = Results { studies, runs };
+        let reports = results.write_reports(&store)?;
+        let result_hash = runner::result_hash(&results.runs);
+        let is_interrupted = progress.is_interrupted();
+        Ok(Self { store, results, reports, result_hash, is_interrupted })
+    }
+
+    /// Returns an error if the runs were interrupted or gating claims failed.
+    fn finish(&self, is_complete: bool) -> Result<(), Failure> {
+        if self.is_interrupted {
+            return Err(Failure::Interrupted(RESULTS_KEPT));
+        }
+        check_gates(&self.reports, is_complete)
+    }
 }
 
-pub(crate) fn page(shown: &[Shown], store: &Store, tool: &str) -> Result<(), Failure> {
-    let page = report::page("What was reproduced", shown, PAPERS, tool);
-    let path = store.root().join("report.html");
-    std::fs::write(&path, page).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))
+/// Returns an error if a gating claim failed.
+fn check_gates(reports: &[StudyReport], is_complete: bool) -> Result<(), Failure> {
+    match report::failed_gates(reports, is_complete) {
+        0 => Ok(()),
+        failed => Err(Failure::Gate(failed)),
+    }
 }
 
-/// Judges and draws what a folder holds; of one that was published, only the page is made anew.
+/// Judges the claims and draws the figures in a results folder again. For published results, refreshes the table and
+/// the page.
 pub(crate) fn report(folder: &Path, json: bool, publish: Option<&Path>) -> Result<(), Failure> {
     let store = Store::new(folder);
-    let said = |error: std::io::Error| Failure::Run(format!("{}: {error}", folder.display()));
-    let mut names = store.studies("scenario.toml").map_err(said)?;
-    names.sort_by_key(|name| natural(name));
-    if names.is_empty() && !store.studies("verdicts.json").map_err(said)?.is_empty() {
-        let shown = published::index(folder)?;
-        print::verdicts(&shown);
-        say!("\nthe page about it: {}", store.root().join("report.html").display());
-        return gate(&shown, false);
-    }
-    if names.is_empty() {
-        return Err(Failure::Run(format!(
-            "{}: there are no results; `poseidon run` and `repro` make some",
-            folder.display()
-        )));
-    }
-    let (mut studies, mut finished) = (Vec::new(), Vec::new());
-    for name in names {
-        let (study, runs) = load(&store, studies.len(), &name)?;
-        finished.extend(runs);
-        studies.push(study);
-    }
-    let shown = show(&studies, &finished, &store)?;
-    let tool = finished.first().map_or("", |run| run.manifest.tool.as_str()).to_owned();
-    page(&shown, &store, &tool)?;
-    if let Some(to) = publish {
-        let source = published::source(&studies, &finished)?;
-        report::publish(&studies, &shown, &finished, to, &source).map_err(Failure::Run)?;
-        published::index(to)?;
-    }
-    let hash = study::result_hash(&finished);
-    if json {
-        print::json(&shown, &finished, &hash)?;
-    } else {
-        print::verdicts(&shown);
-        say!("\nresult {hash}; the page about it: {}", store.root().join("report.html").display());
-    }
-    gate(&shown, false)
-}
-
-/// A study of a folder and its results. What was run in full counts; only where nothing was, what was run quickly.
-fn load(store: &Store, place: usize, name: &str) -> Result<(Study, Vec<Finished>), Failure> {
-    let path = store.study(name).join("scenario.toml");
-    let text = std::fs::read(&path).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
-    let read =
-        |quick| Study::read_bytes(&format!("scenarios/{name}.toml"), &text, quick).map_err(Failure::Scenario);
-    let runs = |study: &Study| store.load(place, study, &identity(On::Sim)).map_err(Failure::Run);
-    let full = read(false)?;
-    let found = runs(&full)?;
-    if !found.is_empty() {
-        return Ok((full, found));
-    }
-    let quick = read(true)?;
-    let found = runs(&quick)?;
-    Ok((quick, found))
-}
-
-/// Puts two folders side by side.
-pub(crate) fn compare(first: &Path, second: &Path, metrics: &[String], json: bool) -> Result<(), Failure> {
-    let stores = [Store::new(first), Store::new(second)];
-    let mut names = stores[0]
-        .studies("scenario.toml")
-        .map_err(|error| Failure::Run(format!("{}: {error}", first.display())))?;
-    names.sort_by_key(|name| natural(name));
-    names.retain(|name| stores[1].study(name).join("scenario.toml").is_file());
-    let asked: Vec<&str> = metrics.iter().map(String::as_str).collect();
-    let metrics = if asked.is_empty() { compare::METRICS } else { asked.as_slice() };
-    let mut rows = Vec::new();
-    let mut known = BTreeSet::new();
-    for name in &names {
-        let [one, other] = [load(&stores[0], 0, name)?.1, load(&stores[1], 0, name)?.1];
-        let [one, other] = [&one, &other].map(|runs| runs.iter().map(|run| &run.ran).collect::<Vec<_>>());
-        rows.extend(compare::compare(name, &one, &other, metrics));
-        known.extend(compare::metrics_of(&one).intersection(&compare::metrics_of(&other)).cloned());
-    }
-    let (first_name, second_name) = (first.display(), second.display());
-    if known.is_empty() {
-        let what = "have no scenario with results in common";
-        return Err(Failure::Run(format!("{first_name} and {second_name} {what}")));
-    }
-    let absent: Vec<&str> = metrics.iter().copied().filter(|metric| !known.contains(*metric)).collect();
-    let list: Vec<&str> = known.iter().map(String::as_str).collect();
-    let what = format!(
-        "no scenario has the metric {} in both {first_name} and {second_name}; there are {}",
-        absent.join(" or "),
-        list.join(", ")
-    );
-    match (rows.is_empty(), absent.is_empty()) {
-        (true, false) => return Err(Failure::Run(what)),
-        (true, true) => {
-            let what = "have no cell with the same metric in common";
-            return Err(Failure::Run(format!("{first_name} and {second_name} {what}")));
+    let results = Results::load(&store, &backend::identity(BackendKind::Sim))?;
+    if results.studies.is_empty() {
+        if !published::has_results(folder)? {
+            return Err(ReportError::NoResults(folder.to_owned()).into());
         }
-        // Those that nobody asked for by name may be absent.
-        (false, false) if !asked.is_empty() => eprintln!("poseidon: {what}"),
+        let reports = published::refresh_index(folder)?;
+        print::print_verdicts(&reports);
+        outln!("\nreport: {}", folder.join("report.html").display());
+        return check_gates(&reports, false);
+    }
+    let reports = results.write_reports(&store)?;
+    let page = report::write_page(&reports, store.root(), PAPERS, results.program())?;
+    if let Some(target) = publish {
+        published::publish(&results, &reports, target)?;
+    }
+    let hash = runner::result_hash(&results.runs);
+    if json {
+        print::print_json(&reports, &results.runs, &hash)?;
+    } else {
+        print::print_verdicts(&reports);
+        outln!("\nresult {hash}; report: {}", page.display());
+    }
+    check_gates(&reports, false)
+}
+
+/// Compares two results folders.
+pub(crate) fn compare(first: &Path, second: &Path, metrics: &[String], json: bool) -> Result<(), Failure> {
+    let requested: Vec<&str> = metrics.iter().map(String::as_str).collect();
+    let metrics = if requested.is_empty() { DEFAULT_METRICS } else { requested.as_slice() };
+    let stores = [Store::new(first), Store::new(second)];
+    let identity = backend::identity(BackendKind::Sim);
+    let FolderComparison { rows, known_metrics } =
+        compare_folders(&stores[0], &stores[1], metrics, &identity)?;
+    let folders = format!("{} and {}", first.display(), second.display());
+    if known_metrics.is_empty() {
+        return Err(Failure::Run(format!("{folders} have no scenario with results in common")));
+    }
+    let absent: Vec<&str> =
+        metrics.iter().copied().filter(|metric| !known_metrics.contains(*metric)).collect();
+    let absent_message = || {
+        let known: Vec<&str> = known_metrics.iter().map(String::as_str).collect();
+        let (absent, known) = (absent.join(" or "), known.join(", "));
+        format!("no scenario has the metric {absent} in both {folders}; the common metrics are {known}")
+    };
+    match (rows.is_empty(), absent.is_empty()) {
+        (true, false) => return Err(Failure::Run(absent_message())),
+        (true, true) => {
+            return Err(Failure::Run(format!("{folders} have no cell with the same metric in common")));
+        }
+        // Do not warn about absent default metrics.
+        (false, false) if !requested.is_empty() => eprintln!("poseidon: {}", absent_message()),
         (false, _) => {}
     }
-    print::side_by_side(&rows, [first, second], json)
+    print::print_comparison(&rows, [first, second], json)
 }
 
+/// Prints the complete configuration of a study's runs.
 pub(crate) fn explain(study: &Study, all: bool, seed: u64) -> Result<(), Failure> {
-    // Every cell is worked out, also those that are not printed: a scenario that `run` refuses is refused here.
-    study.check(&simulator()).map_err(Failure::Scenario)?;
-    let shown = if all { study.cells.len() } else { 1 };
-    for cell in &study.cells[..shown] {
+    // Check all cells, so that `explain` rejects every scenario that `run` rejects.
+    study.check(&simulator())?;
+    let cell_count = if all { study.cells.len() } else { 1 };
+    for cell in &study.cells[..cell_count] {
         if cell.scenario.analytic.is_some() {
-            say!("{} is a closed form: nothing runs", study.name);
+            outln!("{} is a closed form and needs no runs", study.name);
             continue;
         }
-        if let Some(why) = &cell.scenario.withdrawn {
-            say!("{} is withdrawn, and nothing runs: {why}", study.name);
+        if let Some(reason) = &cell.scenario.withdrawn {
+            outln!("{} is withdrawn and does not run: {reason}", study.name);
             continue;
         }
-        let resolved = study.resolve(cell, seed, &simulator()).map_err(Failure::Scenario)?;
-        say!("{:<22} {}", "cell", named(&cell.labels));
-        say!("{:<22} {}", "plan", plan_hash(&resolved));
-        say!("{}", poseidon_lab::explain::plan(&resolved));
+        let resolved = study.resolve(cell, seed, &simulator())?;
+        outln!("{:<22} {}", "cell", cell_name(&cell.labels));
+        outln!("{:<22} {}", "plan", plan_hash(&resolved));
+        outln!("{}", poseidon_lab::explain::describe_run(&resolved));
     }
     if !all && study.cells.len() > 1 {
-        eprintln!("the first of {} cells; --all prints every one", study.cells.len());
+        eprintln!("this is the first of {} cells; --all prints every cell", study.cells.len());
     }
     Ok(())
 }

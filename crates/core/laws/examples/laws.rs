@@ -1,6 +1,6 @@
-//! Lists every law: bytes per flow, the signals it needs, its parameters with their values and presets.
+//! Lists the laws with their state sizes and required signals, or one law's parameters and presets.
 //!
-//! `cargo run -p poseidon-laws --example laws` for all, with a name behind `--` for one law's parameters.
+//! `cargo run -p poseidon-laws --example laws` lists all laws. Append `-- NAME` to print one law's parameters.
 
 use poseidon_laws::{AnyParams, LAWS};
 
@@ -8,18 +8,18 @@ fn main() {
     let Some(name) = std::env::args().nth(1) else {
         println!("{:<16} {:>6}  {:<24} source", "law", "bytes", "needs");
         for law in LAWS {
-            let needs = AnyParams::of(law.name).expect("in the table").needs().to_string();
+            let needs = AnyParams::for_law(law.name).expect("the law is registered").needs().to_string();
             println!("{:<16} {:>6}  {needs:<24} {}", law.name, law.state_bytes, law.source);
         }
         return;
     };
-    let Some(params) = AnyParams::of(&name) else {
+    let Some(params) = AnyParams::for_law(&name) else {
         let names: Vec<_> = LAWS.iter().map(|law| law.name).collect();
-        eprintln!("no law is called {name:?}; there are {}", names.join(", "));
+        eprintln!("there is no law {name:?}; the laws are {}", names.join(", "));
         std::process::exit(2);
     };
-    params.each(&mut |info, value| {
-        println!("{:<24} {:<16} {}", info.name.replace('_', "-"), value.to_string(), info.says);
+    params.for_each(&mut |info, value| {
+        println!("{:<24} {:<16} {}", info.name.replace('_', "-"), value.to_string(), info.description);
     });
-    params.presets(&mut |preset, says| println!("preset {preset:<17} {says}"));
+    params.for_each_preset(&mut |preset, description| println!("preset {preset:<17} {description}"));
 }

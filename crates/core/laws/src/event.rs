@@ -1,45 +1,62 @@
-//! What a host tells a law: one struct per event.
+//! The events that a host reports to a law, with one struct per event.
 
 use poseidon_types::{Bytes, HopPath, Nanos};
 
-/// An ACK and all it carried. A host fills what it supplies and leaves the rest as [`Ack::EMPTY`] has it; a law
-/// that needs a missing signal is refused when it is built.
+/// An ACK and the signals that it carries.
+///
+/// A host sets the fields that it supplies and takes the rest from [`Ack::EMPTY`], so a new field does not break
+/// existing hosts:
+///
+/// ```
+/// use poseidon_laws::Ack;
+/// use poseidon_laws::types::{Bytes, Nanos};
+///
+/// let ack = Ack {
+///     now: Nanos::from_micros(30),
+///     rtt: Nanos::from_micros(20),
+///     packets: 1,
+///     bytes: Bytes::new(4_096),
+///     ..Ack::EMPTY
+/// };
+/// ```
+///
+/// [`build`](crate::registry::build) rejects a law if the host does not supply a signal that the law needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack<'a> {
-    /// When it arrived, on the host's clock.
+    /// When the ACK arrived, on the host's clock.
     pub now: Nanos,
-    /// The raw round-trip time of the packet it acknowledges, NIC to NIC, without the receiver's turn-around.
+    /// The raw NIC-to-NIC round-trip time of the acknowledged packet, without the receiver's processing time.
     pub rtt: Nanos,
-    /// Packets newly acknowledged; zero for a duplicate.
+    /// The number of newly acknowledged packets; zero for a duplicate ACK.
     pub packets: u32,
-    /// Bytes newly acknowledged.
+    /// The number of newly acknowledged bytes.
     pub bytes: Bytes,
-    /// Of those, the bytes that carried a congestion mark.
+    /// The newly acknowledged bytes that carried a congestion mark.
     pub marked: Bytes,
-    /// Everything before this byte has been acknowledged.
+    /// The cumulative acknowledgement: all bytes before this sequence number are acknowledged.
     pub acked_seq: u64,
-    /// The next new byte the host will send: an ACK beyond the value noted when a round trip began ends it.
+    /// The sequence number of the next new byte to send. Laws use it to detect the end of a round trip.
     pub next_seq: u64,
-    /// The largest queueing delay of any hop on the data path; `None` where no hop measured.
+    /// The largest queueing delay at any hop on the data path; `None` without telemetry.
     pub max_hop_delay: Option<Nanos>,
-    /// The same on this ACK's own way back.
+    /// The largest queueing delay at any hop on the ACK path; `None` without telemetry.
     pub reverse_max_hop_delay: Option<Nanos>,
-    /// One record per hop of the data path; empty where there is none.
+    /// One record per hop on the data path; empty without telemetry.
     pub hops: HopPath<'a>,
-    /// Time spent inside the two hosts.
+    /// The time spent inside the two hosts.
     pub endpoint_delay: Nanos,
-    /// Switches on the data path.
+    /// The number of switches on the data path.
     pub hop_count: u8,
     /// Whether the circuit to the destination is up.
     pub circuit_up: bool,
-    /// The flow did not use its window: it had less than half of it in flight when this ACK arrived.
+    /// Whether the flow is application-limited: less than half of the window was in flight when the ACK arrived.
     pub app_limited: bool,
-    /// A uniformly random number, fresh for each ACK.
-    pub chance: u32,
+    /// A uniformly distributed random number, drawn for each ACK.
+    pub random: u32,
 }
 
 impl Ack<'_> {
-    /// An ACK that says nothing.
+    /// An ACK that carries no signals. All numeric fields are zero.
     pub const EMPTY: Self = Self {
         now: Nanos::ZERO,
         rtt: Nanos::ZERO,
@@ -55,13 +72,13 @@ impl Ack<'_> {
         hop_count: 0,
         circuit_up: false,
         app_limited: false,
-        chance: 0,
+        random: 0,
     };
 }
 
-/// The host has found a hole and enters fast recovery.
+/// A packet loss that starts fast recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// When it was found.
+    /// When the host detected the loss.
     pub now: Nanos,
 }

@@ -1,47 +1,49 @@
-//! What follows from the table of laws in `laws/mod.rs`: one line there gives a law its place in the enum, the dispatch, the list that
-//! people read, the parameter checks and the conformance tests.
+//! The registry, which selects a law by name at run time.
+//!
+//! [`law_list!`](crate::law_list) lists the laws. From this list, macros generate the enums [`AnyLaw`] and
+//! [`AnyParams`], their dispatch, the table [`LAWS`] and the conformance tests.
 
 use crate::event::{Ack, Loss};
-use crate::law::{Decision, Law, Path, PathError};
+use crate::law::{Decision, DelaySignal, Law, LawDefinition, Path, PathError};
 use crate::params::{ParamError, ParamInfo, Params};
-use crate::parts::coexistence::DelaySignal;
 use core::fmt::{self, Display};
 use poseidon_types::{Nanos, Signals};
 
-/// One row of the table, for people and for programs that list laws.
+/// A law's description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LawInfo {
-    /// Its name in scenario files.
+    /// The law's name in scenario files.
     pub name: &'static str,
-    /// Paper, algorithm and equations.
+    /// The paper, algorithm and equations that the law implements.
     pub source: &'static str,
-    /// Bytes of state per flow.
+    /// The size of one flow's state in bytes.
     pub state_bytes: usize,
-    /// Its parameters.
+    /// The law's parameters.
     pub params: &'static [ParamInfo],
 }
 
-/// Why a law cannot be built.
+/// The reason a law cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The host does not supply what the law needs.
+    /// The host does not supply a signal that the law needs.
     MissingSignals {
-        /// The law.
+        /// The law's name.
         law: &'static str,
-        /// What is missing.
+        /// The missing signals.
         missing: Signals,
-        /// What the host supplies.
+        /// The signals that the host supplies.
         supplied: Signals,
     },
-    /// A parameter is outside the law's domain.
+    /// A parameter is outside its valid range.
     Param {
-        /// The law.
+        /// The law's name.
         law: &'static str,
-        /// Which and why.
+        /// The invalid parameter and the reason.
         error: ParamError,
     },
-    /// No law can compute on this path.
+    /// The path is invalid for every law.
     Path(PathError),
 }
 
@@ -59,8 +61,8 @@ impl Display for BuildError {
 
 impl core::error::Error for BuildError {}
 
-/// Builds one law after checking its parameters, the path and the signals.
-pub fn build<L: Law>(params: &L::Params, path: &Path, supplied: Signals) -> Result<L, BuildError> {
+/// Checks the parameters, the path and the supplied signals, and builds a law of type `L`.
+pub fn build<L: LawDefinition>(params: &L::Params, path: &Path, supplied: Signals) -> Result<L, BuildError> {
     params.check().map_err(|error| BuildError::Param { law: L::NAME, error })?;
     path.check().map_err(BuildError::Path)?;
     let missing = L::needs(params).without(supplied);
@@ -70,131 +72,151 @@ pub fn build<L: Law>(params: &L::Params, path: &Path, supplied: Signals) -> Resu
     Ok(L::new(params, path))
 }
 
-/// Makes the enums, the dispatch and the table. The leading `$` is a token that the generated macro needs.
+/// Passes the list of all laws, in [`LAWS`] order, to the macro `callback`.
+///
+/// Each entry is `module::Type,`; the type is `poseidon_laws::laws::module::Type`. A new law needs a line in this list
+/// and a `mod` line in `laws/mod.rs`.
+///
+/// ```
+/// macro_rules! print_types {
+///     ($($module:ident :: $law:ident,)*) => { $( println!("{}", stringify!($law)); )* };
+/// }
+/// poseidon_laws::law_list!(print_types);
+/// ```
+#[macro_export]
+macro_rules! law_list {
+    ($callback:ident) => {
+        $callback! {
+            poseidon::Poseidon,
+            swift::Swift,
+            hpcc::Hpcc,
+            powertcp::PowerTcp,
+            theta_powertcp::ThetaPowerTcp,
+            timely::Timely,
+            dcqcn::Dcqcn,
+            dctcp::Dctcp,
+            cubic::Cubic,
+            bbr::Bbr,
+            retcp::Retcp,
+            fixed::Fixed,
+        }
+    };
+}
+
+/// Generates the enums, their dispatch and [`LAWS`].
 macro_rules! registry {
-    ($d:tt $( $module:ident :: $law:ident, )*) => {
+    ($( $module:ident :: $law:ident, )*) => {
         $( pub use crate::laws::$module::$law; )*
 
-        /// Any law of the table, for hosts that choose at run time. State is inline: no heap, no
-        /// pointer, and the size of the largest; a host that minds holds the law it wants by its own type.
+        /// Any law in the registry, for hosts that select a law at run time.
+        ///
+        /// The state is stored inline, without a heap allocation, so it is as large as the largest law's state. A host
+        /// that knows its law at compile time can use that law's type instead.
         #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
         pub enum AnyLaw {
             $( #[doc = concat!("[`", stringify!($law), "`]")] $law($law), )*
         }
 
-        /// The parameters of any law of the table.
+        /// The parameters of any law in the registry.
         #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
         pub enum AnyParams {
-            $( #[doc = concat!("Of [`", stringify!($law), "`].")] $law(<$law as Law>::Params), )*
+            $( #[doc = concat!("Parameters of [`", stringify!($law), "`].")] $law(<$law as LawDefinition>::Params), )*
         }
 
-        /// Every law, in the order of the table.
+        /// All laws, in the order of [`law_list!`](crate::law_list).
         pub const LAWS: &[LawInfo] = &[
             $( LawInfo {
-                name: <$law as Law>::NAME,
-                source: <$law as Law>::SOURCE,
+                name: <$law as LawDefinition>::NAME,
+                source: <$law as LawDefinition>::SOURCE,
                 state_bytes: size_of::<$law>(),
-                params: <<$law as Law>::Params as Params>::TABLE,
+                params: <<$law as LawDefinition>::Params as Params>::TABLE,
             }, )*
         ];
 
         impl AnyParams {
-            /// The defaults of the law called `name`.
-            pub fn of(name: &str) -> Option<Self> {
-                $( if name == <$law as Law>::NAME { return Some(Self::$law(Default::default())); } )*
+            /// Returns the default parameters of the law called `name`, or `None` if there is no such law.
+            pub fn for_law(name: &str) -> Option<Self> {
+                $( if name == <$law as LawDefinition>::NAME { return Some(Self::$law(Default::default())); } )*
                 None
             }
 
-            /// The law's name.
-            pub const fn law(&self) -> &'static str {
-                match self { $( Self::$law(_) => <$law as Law>::NAME, )* }
+            /// Returns the law's name.
+            pub const fn law_name(&self) -> &'static str {
+                match self { $( Self::$law(_) => <$law as LawDefinition>::NAME, )* }
             }
 
-            /// Reads `text` into the parameter called `name`.
+            /// Sets the parameter called `name` to the value parsed from `text`.
             pub fn set(&mut self, name: &str, text: &str) -> Result<(), ParamError> {
                 match self { $( Self::$law(params) => params.set(name, text), )* }
             }
 
-            /// Takes the values of a named preset.
-            pub fn preset(&mut self, name: &str) -> Result<(), ParamError> {
-                match self { $( Self::$law(params) => params.preset(name), )* }
+            /// Sets all parameters to a preset's values.
+            pub fn apply_preset(&mut self, name: &str) -> Result<(), ParamError> {
+                match self { $( Self::$law(params) => params.apply_preset(name), )* }
             }
 
-            /// The names of the law's presets, beside `paper`.
-            pub fn presets(&self, show: &mut dyn FnMut(&'static str, &'static str)) {
+            /// Calls `visit` with the name and description of each preset except `paper`.
+            pub fn for_each_preset(&self, visit: &mut dyn FnMut(&'static str, &'static str)) {
                 match self { $( Self::$law(_) => {
-                    for preset in <<$law as Law>::Params as Params>::PRESETS {
-                        show(preset.name, preset.says);
+                    for preset in <<$law as LawDefinition>::Params as Params>::PRESETS {
+                        visit(preset.name, preset.description);
                     }
                 } )* }
             }
 
-            /// Shows each parameter's value.
-            pub fn each(&self, show: &mut dyn FnMut(&'static ParamInfo, &dyn Display)) {
-                match self { $( Self::$law(params) => params.each(show), )* }
+            /// Calls `visit` with each parameter and its current value.
+            pub fn for_each(&self, visit: &mut dyn FnMut(&'static ParamInfo, &dyn Display)) {
+                match self { $( Self::$law(params) => params.for_each(visit), )* }
             }
 
-            /// The signals that the law needs with these values.
+            /// Returns the signals that the law needs with these parameters.
             pub fn needs(&self) -> Signals {
-                match self { $( Self::$law(params) => <$law as Law>::needs(params), )* }
+                match self { $( Self::$law(params) => <$law as LawDefinition>::needs(params), )* }
             }
 
-            /// The law at the start of a flow.
+            /// Checks the parameters, the path and the supplied signals, and builds the law for a new flow.
             pub fn build(&self, path: &Path, supplied: Signals) -> Result<AnyLaw, BuildError> {
                 match self { $( Self::$law(params) => build(params, path, supplied).map(AnyLaw::$law), )* }
             }
         }
 
         impl AnyLaw {
-            /// Its name.
+            /// Returns the law's name.
             pub const fn name(&self) -> &'static str {
-                match self { $( Self::$law(_) => <$law as Law>::NAME, )* }
-            }
-
-            /// An ACK has arrived.
-            #[inline]
-            pub fn on_ack(&mut self, ack: &Ack<'_>) {
-                match self { $( Self::$law(law) => law.on_ack(ack), )* }
-            }
-
-            /// The host has entered fast recovery.
-            pub fn on_loss(&mut self, loss: &Loss) {
-                match self { $( Self::$law(law) => law.on_loss(loss), )* }
-            }
-
-            /// A retransmission timer has fired.
-            pub fn on_timeout(&mut self, now: Nanos) {
-                match self { $( Self::$law(law) => law.on_timeout(now), )* }
-            }
-
-            /// Whether this ACK tells of congestion on its path.
-            pub fn is_congested(&self, ack: &Ack<'_>) -> bool {
-                match self { $( Self::$law(law) => law.is_congested(ack), )* }
-            }
-
-            /// The delay that the law holds against its target.
-            pub fn delay_signal(&self, ack: &Ack<'_>) -> Option<DelaySignal> {
-                match self { $( Self::$law(law) => law.delay_signal(ack), )* }
-            }
-
-            /// What the host may do now.
-            #[inline]
-            pub fn decision(&self) -> Decision {
-                match self { $( Self::$law(law) => law.decision(), )* }
+                match self { $( Self::$law(_) => <$law as LawDefinition>::NAME, )* }
             }
         }
 
-        /// Calls a macro once per law, with a module name and the law's type: one test per row of the table.
-        ///
-        /// ```
-        /// macro_rules! show { ($name:ident, $law:ty) => { println!("{}", stringify!($name)); } }
-        /// poseidon_laws::for_each_law!(show);
-        /// ```
-        #[macro_export]
-        macro_rules! for_each_law {
-            ($d call:ident) => { $( $d call! { $module, $crate::registry::$law } )* };
+        impl Law for AnyLaw {
+            #[inline]
+            fn on_ack(&mut self, ack: &Ack<'_>) {
+                match self { $( Self::$law(law) => law.on_ack(ack), )* }
+            }
+
+            fn on_loss(&mut self, loss: &Loss) {
+                match self { $( Self::$law(law) => law.on_loss(loss), )* }
+            }
+
+            fn on_timeout(&mut self, now: Nanos) {
+                match self { $( Self::$law(law) => law.on_timeout(now), )* }
+            }
+
+            fn is_congested(&self, ack: &Ack<'_>) -> bool {
+                match self { $( Self::$law(law) => law.is_congested(ack), )* }
+            }
+
+            fn delay_signal(&self, ack: &Ack<'_>) -> Option<DelaySignal> {
+                match self { $( Self::$law(law) => law.delay_signal(ack), )* }
+            }
+
+            #[inline]
+            fn decision(&self) -> Decision {
+                match self { $( Self::$law(law) => law.decision(), )* }
+            }
         }
     };
 }
 
-every_law! { $ registry }
+law_list! { registry }

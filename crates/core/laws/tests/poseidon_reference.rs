@@ -1,13 +1,13 @@
-//! Integer Poseidon against the paper's equations, written straight from the page in `f64`.
+//! Compares the integer implementation of Poseidon with the paper's equations in `f64`.
 
 use poseidon_laws::laws::poseidon::{Poseidon, PoseidonParams, Update};
 use poseidon_laws::params::Params;
-use poseidon_laws::{Ack, Law, Loss, Path};
+use poseidon_laws::{Ack, Law, LawDefinition, Loss, Path};
 use poseidon_testkit::SplitMix64;
 use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Packets};
 use proptest::prelude::*;
 
-/// The paper's constants (section 5, caption of Fig. 7b); times in us, rates in Gbps.
+/// The paper's constants (section 5, caption of Fig. 7b). Times are in us, rates in Gbps.
 #[derive(Clone, Copy)]
 struct Paper {
     p: f64,
@@ -24,17 +24,17 @@ impl Paper {
         self.max_rate.ln() - self.min_rate.ln()
     }
 
-    /// Eq. 3.
+    /// Returns the target delay of Eq. 3.
     fn target(&self, rate: f64) -> f64 {
         self.p * (self.max_rate.ln() - rate.ln()) / self.alpha() + self.k
     }
 
-    /// Eq. 4.
+    /// Returns the factor U of Eq. 4.
     fn update(&self, target: f64, delay: f64) -> f64 {
         ((target - delay) / self.p * self.alpha() * self.m).exp()
     }
 
-    /// U at a rate, within the bounds of Alg. 1.
+    /// Returns U at a rate, within the bounds of Alg. 1.
     fn step(&self, rate: f64, delay: f64, bounds: (f64, f64)) -> f64 {
         let rate = rate.clamp(self.min_rate, self.max_rate);
         self.update(self.target(rate), delay).clamp(bounds.0, bounds.1)
@@ -47,7 +47,7 @@ fn path(rtt: Nanos) -> Path {
     Path { mtu: MTU, line_rate: BitRate::from_gbps(200), base_rtt: rtt }
 }
 
-/// What the integer law makes of one ACK for one packet: the step U and the new window.
+/// Applies one ACK for one packet to the integer law and returns the step U and the new window.
 fn integer_step(params: &PoseidonParams, window: Packets, rtt: Nanos, delay: Nanos) -> (f64, f64) {
     let params = PoseidonParams { initial_window: window, ..params.clone() };
     let mut law = Poseidon::new(&params, &path(rtt));
@@ -63,53 +63,54 @@ fn as_f64(window: Packets) -> f64 {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "test inputs are small and positive"
+    reason = "the test inputs are small and positive"
 )]
-fn whole(x: f64) -> u64 {
+fn floor(x: f64) -> u64 {
     x as u64
 }
 
-/// A number between `low` and `high`, evenly spread over its magnitude.
+/// Returns a log-uniform random number between `low` and `high`.
 fn log_uniform(rng: &mut SplitMix64, low: f64, high: f64) -> f64 {
     low * (high / low).powf(rng.unit())
 }
 
 #[test]
-fn stays_within_one_part_in_ten_thousand_over_a_million_points() {
+fn the_integer_law_is_within_1e_4_of_the_equations_at_a_million_points() {
     let mut rng = SplitMix64::new(1);
     let (mut worst_step, mut worst_window) = (0.0f64, 0.0f64);
-    // Far below the largest window, so that its bound does not hide the step.
+    // The largest window is far above the sampled windows, so its bound does not hide the step.
     let params = PoseidonParams { max_window: Packets::whole(32_768), ..PoseidonParams::default() };
     for _ in 0..1_000_000 {
-        let window = Packets::from_q24(whole(log_uniform(&mut rng, 0.0101, 16_000.0) * 16_777_216.0));
-        let rtt = Nanos::new(whole(log_uniform(&mut rng, 2_000.0, 5_000_000.0)));
+        let window = Packets::from_q24(floor(log_uniform(&mut rng, 0.0101, 16_000.0) * 16_777_216.0));
+        let rtt = Nanos::new(floor(log_uniform(&mut rng, 2_000.0, 5_000_000.0)));
         let rate = as_f64(window) * 4_096.0 * 8.0 / rtt.get() as f64;
         let target = PAPER.target(rate.clamp(PAPER.min_rate, PAPER.max_rate)) * 1_000.0;
         let delay = if rng.below(4) == 0 {
             rng.below(200_000)
         } else {
-            whole((target + (rng.unit() - 0.5) * 40_000.0).max(0.0))
+            floor((target + (rng.unit() - 0.5) * 40_000.0).max(0.0))
         };
         let step = PAPER.step(rate, delay as f64 / 1_000.0, (0.5, 2.0));
-        let (got_step, got_window) = integer_step(&params, window, rtt, Nanos::new(delay));
+        let (actual_step, actual_window) = integer_step(&params, window, rtt, Nanos::new(delay));
         let old = as_f64(window);
-        // Alg. 1: line 5 grows by U - 1 per acknowledged packet, line 7 multiplies; 0.01 is the smallest window.
+        // Alg. 1: line 5 grows the window by U - 1 per acknowledged packet, and line 7 multiplies it by U. The smallest
+        // window is 0.01.
         let new = if delay as f64 <= target { old + step - 1.0 } else { (old * step).max(0.01) };
         if old * step > 0.0101 {
-            worst_step = worst_step.max((got_step / step - 1.0).abs());
+            worst_step = worst_step.max((actual_step / step - 1.0).abs());
         }
-        worst_window = worst_window.max((got_window / new - 1.0).abs());
+        worst_window = worst_window.max((actual_window / new - 1.0).abs());
     }
     println!("worst relative error: step {worst_step:.2e}, window {worst_window:.2e}");
     assert!(worst_step < 1e-4, "step {worst_step:e}");
-    // Growth by one packet on a window of 0.01 packets multiplies the error of U by up to a hundred.
+    // With a window of 0.01 packets, growth by one packet multiplies the error in U by up to a hundred.
     assert!(worst_window < 1e-4, "window {worst_window:e}");
 }
 
-/// `strict-paper`: an ACK moves the window by all of U, however large or small, and idle flows grow. Alg. 1 has the smallest and the
-/// largest window as its only bounds.
+/// `strict-paper`: an ACK applies U in full, and application-limited flows grow. Only the smallest and largest windows
+/// bound the result.
 #[test]
-fn strict_paper_is_algorithm_1_without_bounds_of_a_step() {
+fn strict_paper_applies_unbounded_steps() {
     let mut rng = SplitMix64::new(3);
     let params = PoseidonParams {
         strict_paper: true,
@@ -119,8 +120,8 @@ fn strict_paper_is_algorithm_1_without_bounds_of_a_step() {
     };
     let (mut above_two, mut below_half, mut worst) = (0, 0, 0.0f64);
     for _ in 0..100_000 {
-        let window = Packets::from_q24(whole(log_uniform(&mut rng, 0.01, 16_000.0) * 16_777_216.0));
-        let rtt = Nanos::new(whole(log_uniform(&mut rng, 2_000.0, 5_000_000.0)));
+        let window = Packets::from_q24(floor(log_uniform(&mut rng, 0.01, 16_000.0) * 16_777_216.0));
+        let rtt = Nanos::new(floor(log_uniform(&mut rng, 2_000.0, 5_000_000.0)));
         let delay = rng.below(200_000);
         let old = as_f64(window);
         let rate = (old * 4_096.0 * 8.0 / rtt.get() as f64).clamp(PAPER.min_rate, PAPER.max_rate);
@@ -130,13 +131,13 @@ fn strict_paper_is_algorithm_1_without_bounds_of_a_step() {
         below_half += u32::from(step < 0.5);
         worst = worst.max((integer_step(&params, window, rtt, Nanos::new(delay)).1 / new - 1.0).abs());
     }
-    println!("{above_two} steps above 2, {below_half} below a half, worst relative error {worst:.2e}");
+    println!("{above_two} steps above 2, {below_half} below 0.5, worst relative error {worst:.2e}");
     assert!(above_two > 5_000 && below_half > 5_000, "{above_two} {below_half}");
     assert!(worst < 2e-4, "{worst:e}");
 }
 
 #[test]
-fn strict_paper_keeps_the_strongest_cut_of_algorithm_2() {
+fn strict_paper_bounds_the_cut_of_algorithm_2() {
     let params = PoseidonParams { strict_paper: true, ..PoseidonParams::default() };
     let mut law = Poseidon::new(&params, &path(Nanos::from_micros(10)));
     law.on_loss(&Loss { now: Nanos::from_micros(100) });
@@ -144,7 +145,7 @@ fn strict_paper_keeps_the_strongest_cut_of_algorithm_2() {
 }
 
 #[test]
-fn is_monotone_where_the_equations_are() {
+fn steps_and_targets_are_monotone() {
     let mut rng = SplitMix64::new(2);
     let params = PoseidonParams::default();
     for _ in 0..20_000 {
@@ -152,8 +153,9 @@ fn is_monotone_where_the_equations_are() {
         let rtt = Nanos::new(rng.within(4_000, 300_000));
         let delay = Nanos::new(rng.below(60_000));
         let (step, _) = integer_step(&params, window, rtt, delay);
-        let later = integer_step(&params, window, rtt, delay + Nanos::new(rng.within(1, 2_000))).0;
-        assert!(later <= step, "a longer delay never gives a larger step");
+        let step_at_longer_delay =
+            integer_step(&params, window, rtt, delay + Nanos::new(rng.within(1, 2_000))).0;
+        assert!(step_at_longer_delay <= step, "a longer delay never yields a larger step");
         let wider = Packets::from_q24(window.q24() + rng.within(1, 1 << 24));
         let target = |window, rtt| {
             let params = PoseidonParams { initial_window: window, ..params.clone() };
@@ -161,18 +163,18 @@ fn is_monotone_where_the_equations_are() {
         };
         assert!(target(wider, rtt) <= target(window, rtt), "a faster flow never has a larger target");
         let slower = rtt + Nanos::new(rng.within(1, 10_000));
-        assert!(target(window, slower) >= target(window, rtt), "a slower one never has a smaller target");
+        assert!(target(window, slower) >= target(window, rtt), "a slower flow never has a smaller target");
     }
 }
 
 #[test]
-fn the_target_falls_by_three_microseconds_per_doubling() {
-    // p·ln 2/α; the text prints ln(c)/p, which has the wrong dimension.
+fn the_target_falls_by_three_microseconds_per_doubling_of_the_rate() {
+    // The expected value is p·ln 2/α. The paper prints ln(c)/p, which has the wrong dimension.
     let per_doubling = 40.0 * 2.0f64.ln() / PAPER.alpha();
     assert!((per_doubling - 3.0103).abs() < 1e-4, "{per_doubling}");
     let target = |packets| {
         let params = PoseidonParams { initial_window: Packets::whole(packets), ..PoseidonParams::default() };
-        // One packet per 163.84 us is 0.2 Gbps, so that 1 to 256 packets stay below 51.2 Gbps.
+        // One packet per 163.84 us is 0.2 Gbps, so 256 packets are 51.2 Gbps.
         Poseidon::new(&params, &path(Nanos::new(163_840))).target_delay().get()
     };
     for doubling in 0..8 {
@@ -182,7 +184,7 @@ fn the_target_falls_by_three_microseconds_per_doubling() {
 }
 
 #[test]
-fn the_targets_of_equal_shares_of_200_gbps() {
+fn targets_of_equal_shares_of_200_gbps_match_the_table() {
     let table = [
         (1, 2.00),
         (2, 5.01),
@@ -197,7 +199,7 @@ fn the_targets_of_equal_shares_of_200_gbps() {
         (1_000, 32.00),
     ];
     for (flows, us) in table {
-        // 1000 packets per 163.84 us are 200 Gbps.
+        // 1000 packets per 163.84 us is 200 Gbps.
         let share = Packets::from_q24((1_000 << 24) / flows);
         let params = PoseidonParams {
             initial_window: share,
@@ -209,7 +211,7 @@ fn the_targets_of_equal_shares_of_200_gbps() {
     }
 }
 
-/// Fig. 7a: from 1 Gbps to a fair share of 50 Gbps, with the delay held at T(50 Gbps).
+/// Fig. 7a: a flow grows from 1 Gbps to a fair share of 50 Gbps at a constant delay of T(50 Gbps).
 #[test]
 fn fig_7a_reaches_95_percent_of_50_gbps_at_round_trip_16() {
     let delay = PAPER.target(50.0);
@@ -221,32 +223,32 @@ fn fig_7a_reaches_95_percent_of_50_gbps_at_round_trip_16() {
     });
     assert_eq!(by_equation, Some(16));
 
-    // The integer law on packets of 64 bytes: 1 Gbps is 195 packets per 100 us.
+    // The integer law with 64-byte packets: 1 Gbps is 195 packets per 100 us.
     let rtt = Nanos::from_micros(100);
-    let small = Path { mtu: Bytes::new(64), line_rate: BitRate::from_gbps(200), base_rtt: rtt };
+    let path = Path { mtu: Bytes::new(64), line_rate: BitRate::from_gbps(200), base_rtt: rtt };
     let to_gbps = |window: Packets| as_f64(window) * 64.0 * 8.0 / 100_000.0;
     let params = PoseidonParams {
         initial_window: Packets::from_q24((195 << 24) + (5 << 24) / 16),
         max_window: Packets::whole(32_768),
         ..PoseidonParams::default()
     };
-    let mut law = Poseidon::new(&params, &small);
+    let mut law = Poseidon::new(&params, &path);
     let by_law = (1..).find(|_| {
-        let packets = u32::try_from(law.decision().window.floor()).expect("small");
-        let max_hop_delay = Some(Nanos::new(whole(delay * 1_000.0)));
+        let packets = u32::try_from(law.decision().window.floor()).expect("the window fits in 32 bits");
+        let max_hop_delay = Some(Nanos::new(floor(delay * 1_000.0)));
         law.on_ack(&Ack { rtt, packets, max_hop_delay, ..Ack::EMPTY });
         reached(to_gbps(law.decision().window))
     });
     assert_eq!(by_law, Some(16));
 
-    // Additive increase of 1 Gbps per round trip needs 47 to the same 95 %, and 49 to the end.
+    // An additive increase of 1 Gbps per round trip needs 47 round trips to reach 95 %.
     assert_eq!((1..).find(|rtts| reached(1.0 + f64::from(*rtts))), Some(47));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Eq. 1: grow at or below the target, shrink above it.
+    /// Eq. 1: the window grows at or below the target and shrinks above it.
     #[test]
     fn eq_1_holds(rate in 0.02f64..200.0, delay in 0.0f64..80.0, m in 0.01f64..1.99) {
         let paper = Paper { m, ..PAPER };
@@ -264,7 +266,7 @@ proptest! {
         prop_assert!((a / b).powi(2) < ratio && ratio < 1.0, "{ratio}");
     }
 
-    /// And not at m = 2 or above: fairness is overshot.
+    /// Eq. 2 fails for m of 2 and above: the rates overshoot the fair share.
     #[test]
     fn eq_2_fails_from_m_2(a in 0.02f64..100.0, delay in 0.0f64..80.0, m in 2.0f64..4.0) {
         let b = 2.0 * a;
@@ -273,9 +275,9 @@ proptest! {
         prop_assert!(ratio <= (a / b).powi(2) * (1.0 + 1e-9), "{ratio}");
     }
 
-    /// The integer law obeys both, within its arithmetic, for rates at least 1 % apart.
+    /// The integer law satisfies both equations, within its precision, for rates at least 1 % apart.
     #[test]
-    fn the_integer_law_obeys_eq_1_and_eq_2(
+    fn the_integer_law_satisfies_eq_1_and_eq_2(
         a in 0.3f64..150.0, gap in 1.01f64..1.3, delay in 100u64..30_000, m_percent in 1u32..199,
     ) {
         let rtt = Nanos::new(163_840);
@@ -289,12 +291,12 @@ proptest! {
         };
         prop_assert_eq!(params.check(), Ok(()));
         let step = |gbps: f64| {
-            let window = Packets::from_q24(whole(gbps * 5.0 * 16_777_216.0));
+            let window = Packets::from_q24(floor(gbps * 5.0 * 16_777_216.0));
             integer_step(&params, window, rtt, Nanos::new(delay)).0
         };
         let b = a * gap;
         let (ua, ub) = (step(a), step(b));
-        // Away from its bounds, where two steps would be equal.
+        // Both steps must be within their bounds; at a bound they would be equal.
         prop_assume!(ua < 15.9 && ub > 0.0101);
         let target = PAPER.target(a) * 1_000.0;
         if (target - delay as f64).abs() > 1.0 {
@@ -307,34 +309,35 @@ proptest! {
 }
 
 #[test]
-fn a_step_outside_eq_2_is_refused() {
+fn a_step_outside_eq_2_is_rejected() {
     let params = PoseidonParams { step: Fraction::ratio(2, 1), ..PoseidonParams::default() };
-    let error = params.check().expect_err("m = 2");
+    let error = params.check().expect_err("m is 2");
     assert_eq!(error.to_string(), "step must be at least 0.001 and below 2 (Eq. 2)");
 }
 
-/// The `steady` update in `f64`: how much of log2 U one ACK takes at a gap in us, and the window after an ACK.
+/// The `steady` update in `f64`.
 impl Paper {
-    /// At most so much that a delay 1 us off moves the next packet by half a us; all of it where that is more.
-    fn part(&self, gap: f64) -> f64 {
+    /// Returns the fraction of log2 U that one ACK applies at a gap in us: a delay error of 1 us moves the next packet
+    /// by at most 0.5 us.
+    fn step_fraction(&self, gap: f64) -> f64 {
         (0.5 * self.p / (self.alpha() * self.m * gap)).min(1.0)
     }
 
-    /// From a window and the RTT it was paced by, with this ACK's RTT and delay; times in us.
-    fn steady(&self, window: f64, last_rtt: f64, rtt: f64, delay: f64) -> f64 {
+    /// Returns the window after an ACK, given the window and the last RTT. Times are in us.
+    fn steady_window(&self, window: f64, last_rtt: f64, rtt: f64, delay: f64) -> f64 {
         let gap = if window < 1.0 { rtt + last_rtt / window - last_rtt } else { rtt / window };
         let window = (rtt / gap).max(0.01);
         let rate = window * 32.768 / rtt;
         let target = self.target(rate.clamp(self.min_rate, self.max_rate));
-        let papers = if delay <= target { 1.0 } else { 2.0 };
-        let part = if window < papers { self.part((rtt / window).max(rtt)) } else { 1.0 };
-        let step = self.update(target, delay).powf(part).clamp(0.5, 2.0);
+        let threshold = if delay <= target { 1.0 } else { 2.0 };
+        let fraction = if window < threshold { self.step_fraction((rtt / window).max(rtt)) } else { 1.0 };
+        let step = self.update(target, delay).powf(fraction).clamp(0.5, 2.0);
         if delay <= target { window + (step - 1.0) * window.min(1.0) } else { (window * step).max(0.01) }
     }
 }
 
-/// What the integer law makes of the first ACK of a flow whose last RTT was `last_rtt`.
-fn integer_steady(window: Packets, last_rtt: Nanos, rtt: Nanos, delay: Nanos) -> f64 {
+/// Returns the integer law's window after the first ACK of a flow whose last RTT was `last_rtt`.
+fn integer_steady_window(window: Packets, last_rtt: Nanos, rtt: Nanos, delay: Nanos) -> f64 {
     let params =
         PoseidonParams { initial_window: window, update: Update::Steady, ..PoseidonParams::default() };
     let mut law = Poseidon::new(&params, &path(last_rtt));
@@ -343,23 +346,23 @@ fn integer_steady(window: Packets, last_rtt: Nanos, rtt: Nanos, delay: Nanos) ->
 }
 
 #[test]
-fn the_steady_update_stays_within_one_part_in_ten_thousand() {
+fn the_steady_update_is_within_1e_4_of_the_equations() {
     let mut rng = SplitMix64::new(5);
     let mut worst = 0.0f64;
     for _ in 0..300_000 {
-        let window = Packets::from_q24(whole(log_uniform(&mut rng, 0.0101, 8.0) * 16_777_216.0));
-        // A gap has whole nanoseconds: 5e-5 of the shortest here.
-        let last_rtt = Nanos::new(whole(log_uniform(&mut rng, 40_000.0, 500_000.0)));
-        let rtt = Nanos::new(whole(last_rtt.get() as f64 * log_uniform(&mut rng, 0.5, 2.0)));
+        let window = Packets::from_q24(floor(log_uniform(&mut rng, 0.0101, 8.0) * 16_777_216.0));
+        // Gaps are rounded to whole nanoseconds, an error of 5e-5 for the shortest gap here.
+        let last_rtt = Nanos::new(floor(log_uniform(&mut rng, 40_000.0, 500_000.0)));
+        let rtt = Nanos::new(floor(last_rtt.get() as f64 * log_uniform(&mut rng, 0.5, 2.0)));
         let delay = rng.below(60_000);
         if (0.999..1.0).contains(&as_f64(window)) {
-            // A wait below a nanosecond is none, and a whole packet grows by the whole step.
+            // Gaps below a nanosecond round to zero, and a window of one packet grows by the full step.
             continue;
         }
         let us = |time: Nanos| time.get() as f64 / 1_000.0;
-        let expected = PAPER.steady(as_f64(window), us(last_rtt), us(rtt), delay as f64 / 1_000.0);
-        let got = integer_steady(window, last_rtt, rtt, Nanos::new(delay));
-        worst = worst.max((got / expected - 1.0).abs());
+        let expected = PAPER.steady_window(as_f64(window), us(last_rtt), us(rtt), delay as f64 / 1_000.0);
+        let actual = integer_steady_window(window, last_rtt, rtt, Nanos::new(delay));
+        worst = worst.max((actual / expected - 1.0).abs());
     }
     println!("worst relative error of the window: {worst:.2e}");
     assert!(worst < 1e-4, "{worst:e}");
@@ -368,17 +371,17 @@ fn the_steady_update_stays_within_one_part_in_ten_thousand() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Eq. 1 for the integer `steady` update below one packet: the fixed point is the paper's, U = 1 exactly at T. And Eq. 5 with an
-    /// effective m between 0 and the paper's own: an ACK moves the rate towards the fair one and never beyond it.
+    /// The integer `steady` update below one packet satisfies Eq. 1: U = 1 exactly at T. The update satisfies Eq. 5
+    /// with an effective m between 0 and the paper's: an ACK moves the rate towards the fair rate and never beyond it.
     #[test]
-    fn the_steady_update_goes_towards_the_fair_rate_and_not_beyond(
+    fn the_steady_update_approaches_the_fair_rate_without_overshoot(
         window in 0.02f64..0.99, rtt in 10_000u64..100_000, delay in 100u64..42_000, acks in 1u32..12,
     ) {
-        let window = Packets::from_q24(whole(window * 16_777_216.0));
+        let window = Packets::from_q24(floor(window * 16_777_216.0));
         let params = PoseidonParams { initial_window: window, update: Update::Steady, ..PoseidonParams::default() };
         let rtt = Nanos::new(rtt);
         let mut law = Poseidon::new(&params, &path(rtt));
-        // The fair rate that this delay stands for: T(fair) is the delay.
+        // The fair rate for this delay, at which T(fair) equals the delay.
         let us = delay as f64 / 1_000.0;
         let log_fair = PAPER.max_rate.log2() - (us - PAPER.k) / PAPER.p * PAPER.alpha() / 2.0f64.ln();
         for n in 1..=acks {
@@ -390,31 +393,32 @@ proptest! {
             }
             let now = Nanos::new(10_000_000 * u64::from(n));
             law.on_ack(&Ack { now, rtt, packets: 1, max_hop_delay: Some(Nanos::new(delay)), ..Ack::EMPTY });
-            let moved = (as_f64(law.decision().window) * 32_768.0 / rtt.get() as f64 / rate).log2();
+            let change = (as_f64(law.decision().window) * 32_768.0 / rtt.get() as f64 / rate).log2();
             if delay.abs_diff(target) > 5 {
-                prop_assert_eq!(moved >= 0.0, delay < target, "moved {} at {} ns, T {} ns", moved, delay, target);
-                // Its windows have 24 fractional bits.
-                let effective = moved / distance;
-                prop_assert!((-1e-4..=PAPER.m + 1e-3).contains(&effective), "m is {}", effective);
+                prop_assert_eq!(change >= 0.0, delay < target, "change {} at {} ns, T {} ns", change, delay, target);
+                // The tolerance accounts for windows with 24 fractional bits.
+                let effective_m = change / distance;
+                prop_assert!((-1e-4..=PAPER.m + 1e-3).contains(&effective_m), "m is {}", effective_m);
             }
         }
     }
 
-    /// Eq. 2 between two flows below one packet that see one delay: the faster one gains less or loses more, and not so much more that they
-    /// change places. The first half holds down to a factor e below the fair rate; further off the step follows the flow's own gap.
+    /// Eq. 2 for two flows below one packet with the same delay: the faster flow grows less or shrinks more, but does
+    /// not fall behind the slower flow. The first part holds down to a factor of e below the fair rate. Below that, the
+    /// step depends on each flow's gap.
     #[test]
     fn eq_2_holds_for_the_steady_update_down_to_a_factor_e_below_the_fair_rate(
-        slow in 0.03f64..0.9, times in 1.05f64..4.0, above in -1.4f64..3.0,
+        slow in 0.03f64..0.9, factor in 1.05f64..4.0, above in -1.4f64..3.0,
     ) {
         let rtt = Nanos::from_micros(40);
-        let fast = (slow * times).min(0.97);
+        let fast = (slow * factor).min(0.97);
         prop_assume!(fast > slow * 1.04);
-        // The fair rate is at most e = 2^1.44 times the slow one.
+        // The fair rate is at most e = 2^1.44 times the slow rate.
         let us = (PAPER.target(slow * 32.768 / 40.0) + above * 3.0103).clamp(0.1, 42.0);
-        let delay = Nanos::new(whole(us * 1_000.0));
+        let delay = Nanos::new(floor(us * 1_000.0));
         let step = |window: f64| {
-            let window = Packets::from_q24(whole(window * 16_777_216.0));
-            integer_steady(window, rtt, rtt, delay) / as_f64(window)
+            let window = Packets::from_q24(floor(window * 16_777_216.0));
+            integer_steady_window(window, rtt, rtt, delay) / as_f64(window)
         };
         let ratio = step(fast) / step(slow);
         prop_assert!(ratio < 1.0 + 1e-4 && ratio > (slow / fast).powi(2), "{}", ratio);

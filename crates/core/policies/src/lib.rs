@@ -1,10 +1,37 @@
-//! What a switch may do with a queue: how much may wait in it ([`buffer`]), and which packets get a congestion mark
-//! ([`mark`]).
+//! Queue policies for a switch: buffer admission ([`buffer`]) and congestion marking ([`mark`]).
 //!
-//! A policy is one file and one line in the table of its kind. The file declares its parameters (text with units, defaults,
-//! checks) and its decision; the line makes the variant, the dispatch, the row that people read and the conformance
-//! tests. A policy has no clock, no generator and no heap: time and chance arrive with the packet, and what it remembers of a
-//! queue is a [`mark::Memory`] that the switch keeps. So the same decision runs in a simulator and in front of a real queue.
+//! # Tour
+//!
+//! A [`BufferPolicy`](buffer::BufferPolicy) decides how many more bytes a queue may hold. A
+//! [`MarkPolicy`](mark::MarkPolicy) decides whether to set a congestion mark (ECN) on a packet that leaves a queue.
+//! [`AnyBufferPolicy`] and [`AnyMarkPolicy`] hold a policy chosen by name at run time. [`buffer::BUFFER_POLICIES`] and
+//! [`mark::MARK_POLICIES`] list all policies.
+//!
+//! A policy has no clock, no random number generator and no heap. The caller passes the time and a random seed with
+//! each packet, and stores the [`mark::MarkState`] of each queue. The same code therefore runs in a simulator and on a
+//! real queue.
+//!
+//! A new policy needs one file with its parameters and its decision, one `mod` line and one line in the matching
+//! registry. The registry adds the policy to the enum, the dispatch, the list and the conformance tests.
+//!
+//! ```
+//! use poseidon_policies::AnyMarkPolicy;
+//! use poseidon_policies::mark::{Departure, MarkState};
+//! use poseidon_types::{BitRate, Bytes, Picos};
+//!
+//! let mut policy = AnyMarkPolicy::from_name("step").expect("the policy is registered");
+//! policy.set("threshold", "100 kB")?;
+//! let packet = Departure {
+//!     now: Picos::new(1_000_000),
+//!     sojourn_time: Picos::new(500_000),
+//!     queue_len: Bytes::new(120_000),
+//!     max_packet: Bytes::new(1_500),
+//!     link_rate: BitRate::from_gbps(10),
+//!     random_seed: 1,
+//! };
+//! assert!(policy.should_mark(&mut MarkState::default(), &packet));
+//! # Ok::<(), poseidon_types::params::ParamError>(())
+//! ```
 #![no_std]
 #![deny(clippy::float_arithmetic)]
 
@@ -13,8 +40,13 @@ extern crate std;
 
 pub mod buffer;
 pub mod mark;
-mod table;
+mod registry;
 
-pub use buffer::AnyBuffer;
-pub use mark::AnyMark;
-pub use table::PolicyInfo;
+pub use buffer::AnyBufferPolicy;
+pub use mark::AnyMarkPolicy;
+pub use registry::PolicyInfo;
+
+/// Runs the README example as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeDoctests;

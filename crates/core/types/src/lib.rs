@@ -1,25 +1,33 @@
-//! The words every other Poseidon crate speaks: time, sizes, rates, ids, and what in-band telemetry means.
+//! Units, ids and in-band telemetry types for congestion control in datacenter networks.
 //!
-//! Nothing here knows a control law, a packet format or a simulator. The crate has no dependencies, no heap,
-//! no `std` and no floating point, so the same types stand in a simulator, in a QUIC stack and in a NIC.
+//! All other Poseidon crates build on these types. The crate contains no control law, no packet format and no
+//! simulator. The crate has no dependencies and uses no heap, no `std` and no floating-point arithmetic. The same types
+//! therefore work in a simulator, in a QUIC stack and in a NIC.
 //!
-//! | module | what it holds |
+//! # Tour
+//!
+//! Start with the units: [`Nanos`] and [`Picos`] for time, [`Bytes`] and [`Packets`] for sizes, [`BitRate`] for rates.
+//! Then read [`telemetry`], which defines the signals that switches report to senders. A control law declares the
+//! [`Signals`] that it needs and its [`params`].
+//!
+//! | module | contents |
 //! |---|---|
-//! | [`time`] | [`Picos`], the simulator's clock, and [`Nanos`], what a host measures and a law sees |
-//! | [`size`] | [`Bytes`] and [`Packets`] (fixed point: windows below one packet exist) |
-//! | [`rate`] | [`BitRate`] and the conversions between bytes, rate and time |
+//! | [`time`] | [`Picos`] for the simulator's clock, [`Nanos`] for host clocks and control laws |
+//! | [`size`] | [`Bytes`], and [`Packets`] in fixed point for windows below one packet |
+//! | [`rate`] | [`BitRate`], and conversions between bytes, rate and time |
 //! | [`fraction`] | [`Fraction`], a fixed-point number for gains and probabilities |
-//! | [`ids`] | flows, nodes, ports, links |
-//! | [`telemetry`] | [`MaxHopDelay`], [`HopRecord`], the bounded [`HopStack`] |
-//! | [`chance`] | randomness as a hash |
-//! | [`signals`] | what a law needs and a host supplies |
-//! | [`params`] | parameters declared once: struct, defaults, checks, text |
-//! | [`text`] | `"200 Gbps"` in and out, exactly |
+//! | [`ids`] | ids of hosts, switches, ports, queues, connections and messages |
+//! | [`telemetry`] | [`MaxHopDelay`], [`HopRecord`] and the bounded [`HopStack`] |
+//! | [`signals`] | [`Signals`], the set of signals that a law needs or a host supplies |
+//! | [`params`] | parameter structs with defaults, checks and a text parser |
+//! | [`text`] | exact conversion to and from text such as `"200 Gbps"` |
+//! | [`random`] | a hash for stateless random numbers |
 //!
-//! Every conversion says in its name how it rounds (`_floor`, `_ceil`) or is exact.
+//! The names of conversions that round end in `_floor` or `_ceil`. All other conversions are exact.
 //!
 //! ```
 //! use poseidon_types::{BitRate, Bytes, Picos};
+//!
 //! let rate: BitRate = "200 Gbps".parse()?;
 //! assert_eq!(rate.send_time_ceil(Bytes::new(4096)), Picos::new(163_840));
 //! # Ok::<(), poseidon_types::text::UnitError>(())
@@ -30,11 +38,11 @@
 #[cfg(test)]
 extern crate std;
 
-pub mod chance;
 pub mod fraction;
 pub mod ids;
 pub mod params;
 mod quantity;
+pub mod random;
 pub mod rate;
 pub mod signals;
 pub mod size;
@@ -43,9 +51,14 @@ pub mod text;
 pub mod time;
 
 pub use fraction::Fraction;
-pub use ids::{FlowId, LinkId, NodeId, PortId};
+pub use ids::{ConnectionId, HostId, MessageId, PortId, QueueId, SwitchId};
 pub use rate::BitRate;
 pub use signals::Signals;
 pub use size::{Bytes, Packets};
-pub use telemetry::{HopPath, HopRecord, HopStack, MaxHopDelay, Wrap};
+pub use telemetry::{CounterWrap, HopPath, HopRecord, HopStack, MaxHopDelay};
 pub use time::{Nanos, Picos};
+
+/// Runs the README example as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeDoctests;

@@ -1,7 +1,7 @@
-//! Parameters of laws and of switch policies: a struct with the source's values, readable and writable as text with units.
+//! Parameters of control laws and switch policies.
 //!
-//! One declaration gives the struct, its defaults, the table that people read and the reader
-//! that a scenario file uses, so that none of them can disagree.
+//! The `params!` macro defines a parameter struct, its defaults, its checks, its documentation table and its text
+//! parser from one declaration, so they always agree. The defaults are the paper's values.
 
 use crate::text::UnitError;
 use crate::{BitRate, Bytes, Fraction, Nanos, Packets};
@@ -9,22 +9,22 @@ use core::fmt::{self, Display};
 
 /// The parameters of a law or a policy.
 pub trait Params: Default + Clone + fmt::Debug + 'static {
-    /// One row per parameter, in declaration order.
+    /// The parameters, in declaration order.
     const TABLE: &'static [ParamInfo];
-    /// Named sets of values, where paper and artifact differ.
+    /// Named sets of values, for example those of an artifact that differs from its paper.
     const PRESETS: &'static [Preset<Self>];
 
-    /// Reads `text` into the parameter called `name` (`-` and `_` are the same).
+    /// Sets the parameter `name` to the value parsed from `text`. `-` and `_` are equivalent in names.
     fn set(&mut self, name: &str, text: &str) -> Result<(), ParamError>;
 
-    /// Shows each parameter's present value, in declaration order.
-    fn each(&self, show: &mut dyn FnMut(&'static ParamInfo, &dyn Display));
+    /// Calls `visit` with each parameter and its current value, in declaration order.
+    fn for_each(&self, visit: &mut dyn FnMut(&'static ParamInfo, &dyn Display));
 
-    /// Refuses values outside the domain.
+    /// Checks that all values are in range.
     fn check(&self) -> Result<(), ParamError>;
 
-    /// Takes the values of a named preset; `paper` always exists.
-    fn preset(&mut self, name: &str) -> Result<(), ParamError> {
+    /// Sets all parameters to a preset's values. The `paper` preset always exists.
+    fn apply_preset(&mut self, name: &str) -> Result<(), ParamError> {
         if name == PAPER {
             *self = Self::default();
             return Ok(());
@@ -40,50 +40,50 @@ pub trait Params: Default + Clone + fmt::Debug + 'static {
     }
 }
 
-/// The preset that always exists: the defaults.
+/// The name of the preset that holds the default values.
 pub const PAPER: &str = "paper";
 
-/// One parameter, for tables and messages.
+/// A parameter's name and description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParamInfo {
-    /// Its name.
+    /// The parameter's name.
     pub name: &'static str,
-    /// What it means and where its value comes from.
-    pub says: &'static str,
+    /// The parameter's meaning and the source of its default value.
+    pub description: &'static str,
 }
 
-/// A named set of values.
+/// A named set of parameter values.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset<P> {
-    /// Its name, for example `artifact-ns3`.
+    /// The preset's name, for example `artifact-ns3`.
     pub name: &'static str,
-    /// Where the values come from.
-    pub says: &'static str,
-    /// Changes the defaults into it.
+    /// The source of the values.
+    pub description: &'static str,
+    /// Changes the default values to the preset's values.
     pub apply: fn(&mut P),
 }
 
-/// Why a parameter is refused.
+/// The reason a parameter is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParamError {
-    /// There is no such parameter.
+    /// No parameter has this name.
     UnknownName,
-    /// There is no such preset.
+    /// No preset has this name.
     UnknownPreset,
-    /// The text cannot be read as the parameter's type.
-    Unreadable {
-        /// The parameter.
+    /// The text is not a valid value for the parameter's type.
+    InvalidValue {
+        /// The parameter's name.
         name: &'static str,
-        /// Why.
-        why: ValueError,
+        /// Why the value is invalid.
+        reason: ValueError,
     },
-    /// The value is outside the domain.
-    OutOfDomain {
-        /// The parameter.
+    /// The value is out of range.
+    OutOfRange {
+        /// The parameter's name.
         name: &'static str,
-        /// What must hold.
-        must: &'static str,
+        /// The allowed range, for example "at most 1".
+        requirement: &'static str,
     },
 }
 
@@ -92,27 +92,27 @@ impl Display for ParamError {
         match self {
             Self::UnknownName => f.write_str("there is no such parameter"),
             Self::UnknownPreset => f.write_str("there is no such preset"),
-            Self::Unreadable { name, why } => write!(f, "{name}: {why}"),
-            Self::OutOfDomain { name, must } => write!(f, "{name} must be {must}"),
+            Self::InvalidValue { name, reason } => write!(f, "{name}: {reason}"),
+            Self::OutOfRange { name, requirement } => write!(f, "{name} must be {requirement}"),
         }
     }
 }
 
 impl core::error::Error for ParamError {}
 
-/// Why a text is not a value of a type.
+/// The reason a text is not a valid value for the parameter's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// A text with a unit is wrong.
+    /// The number or its unit is invalid.
     Unit(UnitError),
-    /// Not a finite number.
+    /// The text is not a finite number.
     NotANumber,
-    /// Not a whole number that fits.
+    /// The text is not a 32-bit unsigned integer.
     NotAWholeNumber,
-    /// Neither `true` nor `false`.
+    /// The text is neither `true` nor `false`.
     NotABool,
-    /// Not one of these words.
+    /// The text is not one of the allowed words.
     NotOneOf(&'static str),
 }
 
@@ -121,72 +121,73 @@ impl Display for ValueError {
         match self {
             Self::Unit(error) => error.fmt(f),
             Self::NotANumber => f.write_str("not a finite number"),
-            Self::NotAWholeNumber => f.write_str("not a whole number that fits 32 bits"),
+            Self::NotAWholeNumber => f.write_str("not a whole number that fits in 32 bits"),
             Self::NotABool => f.write_str("write true or false"),
             Self::NotOneOf(words) => write!(f, "write one of {words}"),
         }
     }
 }
 
-/// A type that a parameter may have.
+/// A type that a parameter can have.
 pub trait ParamValue: Sized + Display {
-    /// Reads it from text.
-    fn read(text: &str) -> Result<Self, ValueError>;
+    /// Parses a value from text.
+    fn parse(text: &str) -> Result<Self, ValueError>;
 }
 
-macro_rules! read_with_unit {
+macro_rules! parse_with_unit {
     ($($name:ty),*) => {$(
         impl ParamValue for $name {
-            fn read(text: &str) -> Result<Self, ValueError> {
+            fn parse(text: &str) -> Result<Self, ValueError> {
                 text.parse().map_err(ValueError::Unit)
             }
         }
     )*};
 }
-read_with_unit!(Nanos, BitRate, Bytes, Packets, Fraction);
+parse_with_unit!(Nanos, BitRate, Bytes, Packets, Fraction);
 
 impl ParamValue for f64 {
-    fn read(text: &str) -> Result<Self, ValueError> {
+    fn parse(text: &str) -> Result<Self, ValueError> {
         let number: Self = text.trim().parse().map_err(|_| ValueError::NotANumber)?;
         if number.is_finite() { Ok(number) } else { Err(ValueError::NotANumber) }
     }
 }
 
 impl ParamValue for u32 {
-    fn read(text: &str) -> Result<Self, ValueError> {
+    fn parse(text: &str) -> Result<Self, ValueError> {
         text.trim().parse().map_err(|_| ValueError::NotAWholeNumber)
     }
 }
 
 impl ParamValue for bool {
-    fn read(text: &str) -> Result<Self, ValueError> {
+    fn parse(text: &str) -> Result<Self, ValueError> {
         text.trim().parse().map_err(|_| ValueError::NotABool)
     }
 }
 
-/// Whether `key`, as a person wrote it, names `field`: TOML keys have `-` where Rust has `_`.
-pub fn same_name(key: &str, field: &str) -> bool {
-    let plain = |c: u8| if c == b'-' { b'_' } else { c };
-    key.len() == field.len() && key.bytes().map(plain).eq(field.bytes())
+/// Returns whether the TOML key `key` names `field`. TOML keys use `-` where Rust uses `_`.
+#[doc(hidden)]
+pub fn names_match(key: &str, field: &str) -> bool {
+    let normalize = |c: u8| if c == b'-' { b'_' } else { c };
+    key.len() == field.len() && key.bytes().map(normalize).eq(field.bytes())
 }
 
-/// Declares a parameter struct. Each field has a type, a default and a doc comment that says what it means
-/// and where its value comes from; `check` lists what must hold.
+/// Defines a parameter struct. Each field has a type, a default and a doc comment with its meaning and source. The
+/// `presets` block lists named sets of values, and the `check` block lists the conditions that must hold.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __params {
     (
         $(#[$meta:meta])*
         pub struct $name:ident {
-            $( $(#[doc = $says:literal])+ $field:ident: $ty:ty = $default:expr, )*
+            $( $(#[doc = $description:literal])+ $field:ident: $ty:ty = $default:expr, )*
         }
-        presets { $( $preset:literal, $about:literal, $apply:expr; )* }
-        check { $( $checked:ident: $must:literal, $holds:expr; )* }
+        presets { $( $preset:literal, $preset_description:literal, $apply:expr; )* }
+        check { $( $checked:ident: $requirement:literal, $condition:expr; )* }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name {
-            $( $(#[doc = $says])+ pub $field: $ty, )*
+            $( $(#[doc = $description])+ pub $field: $ty, )*
         }
 
         impl Default for $name {
@@ -199,18 +200,18 @@ macro_rules! __params {
             const TABLE: &'static [$crate::params::ParamInfo] = &[
                 $( $crate::params::ParamInfo {
                     name: stringify!($field),
-                    says: concat!($($says),+).trim_ascii(),
+                    description: concat!($($description),+).trim_ascii(),
                 }, )*
             ];
             const PRESETS: &'static [$crate::params::Preset<Self>] = &[
-                $( $crate::params::Preset { name: $preset, says: $about, apply: $apply }, )*
+                $( $crate::params::Preset { name: $preset, description: $preset_description, apply: $apply }, )*
             ];
 
             fn set(&mut self, name: &str, text: &str) -> Result<(), $crate::params::ParamError> {
                 $(
-                    if $crate::params::same_name(name, stringify!($field)) {
-                        self.$field = <$ty as $crate::params::ParamValue>::read(text).map_err(|why| {
-                            $crate::params::ParamError::Unreadable { name: stringify!($field), why }
+                    if $crate::params::names_match(name, stringify!($field)) {
+                        self.$field = <$ty as $crate::params::ParamValue>::parse(text).map_err(|reason| {
+                            $crate::params::ParamError::InvalidValue { name: stringify!($field), reason }
                         })?;
                         return Ok(());
                     }
@@ -218,25 +219,25 @@ macro_rules! __params {
                 Err($crate::params::ParamError::UnknownName)
             }
 
-            fn each(
+            fn for_each(
                 &self,
-                show: &mut dyn FnMut(&'static $crate::params::ParamInfo, &dyn core::fmt::Display),
+                visit: &mut dyn FnMut(&'static $crate::params::ParamInfo, &dyn core::fmt::Display),
             ) {
                 let mut rows = Self::TABLE.iter();
                 $(
                     if let Some(row) = rows.next() {
-                        show(row, &self.$field);
+                        visit(row, &self.$field);
                     }
                 )*
             }
 
             fn check(&self) -> Result<(), $crate::params::ParamError> {
                 $(
-                    let holds: fn(&Self) -> bool = $holds;
-                    if !holds(self) {
-                        return Err($crate::params::ParamError::OutOfDomain {
+                    let condition: fn(&Self) -> bool = $condition;
+                    if !condition(self) {
+                        return Err($crate::params::ParamError::OutOfRange {
                             name: stringify!($checked),
-                            must: $must,
+                            requirement: $requirement,
                         });
                     }
                 )*
@@ -246,17 +247,17 @@ macro_rules! __params {
     };
 }
 
-/// Declares an enum whose variants are words in a scenario file.
+/// Defines a parameter enum. In text, each variant is one word.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __choice {
     (
         $(#[$meta:meta])*
-        pub enum $name:ident { $( $(#[doc = $says:literal])+ $variant:ident = $word:literal, )* }
+        pub enum $name:ident { $( $(#[doc = $description:literal])+ $variant:ident = $word:literal, )* }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name { $( $(#[doc = $says])+ $variant, )* }
+        pub enum $name { $( $(#[doc = $description])+ $variant, )* }
 
         impl core::fmt::Display for $name {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -265,7 +266,7 @@ macro_rules! __choice {
         }
 
         impl $crate::params::ParamValue for $name {
-            fn read(text: &str) -> Result<Self, $crate::params::ValueError> {
+            fn parse(text: &str) -> Result<Self, $crate::params::ValueError> {
                 match text.trim() {
                     $( $word => Ok(Self::$variant), )*
                     _ => Err($crate::params::ValueError::NotOneOf(concat!($($word, " "),*).trim_ascii_end())),
@@ -275,4 +276,5 @@ macro_rules! __choice {
     };
 }
 
+#[doc(inline)]
 pub use {__choice as choice, __params as params};

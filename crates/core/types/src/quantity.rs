@@ -1,9 +1,8 @@
-//! One macro makes every integer quantity, so that they all behave the same way.
+//! The macro that defines every integer quantity, so they all behave the same way.
 
-/// A newtype over `u64` with a unit: ordering, saturating and checked arithmetic, text in and out.
+/// Defines a newtype over `u64` with a unit, saturating and checked arithmetic, and conversion to and from text.
 ///
-/// `+`, `-` and `* u64` saturate. A quantity is never negative and never wraps: a law that subtracts a larger
-/// delay from a smaller one gets zero, on every build profile.
+/// `+`, `-` and `* u64` saturate in every build profile. Subtracting a larger amount from a smaller amount yields zero.
 macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident, $units:expr) => {
         $(#[$doc])*
@@ -11,24 +10,24 @@ macro_rules! quantity {
         pub struct $name(u64);
 
         impl $name {
-            /// Nothing of it.
+            /// The zero amount.
             pub const ZERO: Self = Self(0);
-            /// The largest representable amount; arithmetic saturates here.
+            /// The largest representable amount. Arithmetic saturates at this value.
             pub const MAX: Self = Self(u64::MAX);
 
-            /// The raw amount in this type's base unit.
+            /// Returns the amount in this type's base unit.
             #[inline]
             pub const fn get(self) -> u64 {
                 self.0
             }
 
-            /// Whether there is nothing of it.
+            /// Returns whether the amount is zero.
             #[inline]
             pub const fn is_zero(self) -> bool {
                 self.0 == 0
             }
 
-            /// Sum, or `None` beyond [`Self::MAX`].
+            /// Returns the sum, or `None` if it exceeds [`Self::MAX`].
             #[inline]
             pub const fn checked_add(self, other: Self) -> Option<Self> {
                 match self.0.checked_add(other.0) {
@@ -37,11 +36,11 @@ macro_rules! quantity {
                 }
             }
 
-            /// Difference, or `None` where it would be negative.
+            /// Returns the difference, or `None` if it is negative.
             #[inline]
             pub const fn checked_sub(self, other: Self) -> Option<Self> {
                 match self.0.checked_sub(other.0) {
-                    Some(rest) => Some(Self(rest)),
+                    Some(difference) => Some(Self(difference)),
                     None => None,
                 }
             }
@@ -80,8 +79,8 @@ macro_rules! quantity {
         impl core::ops::Mul<u64> for $name {
             type Output = Self;
             #[inline]
-            fn mul(self, times: u64) -> Self {
-                Self(self.0.saturating_mul(times))
+            fn mul(self, factor: u64) -> Self {
+                Self(self.0.saturating_mul(factor))
             }
         }
 
@@ -93,7 +92,7 @@ macro_rules! quantity {
 
         impl core::fmt::Display for $name {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-                $crate::text::print(f, self.0, $units)
+                $crate::text::fmt_value(f, self.0, $units)
             }
         }
 

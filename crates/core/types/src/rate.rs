@@ -1,11 +1,11 @@
-//! How fast: bits per second, and what it does to bytes and time.
+//! Bit rates, and conversions between bytes, rate and time.
 
 use crate::quantity::quantity;
 use crate::text::Units;
 use crate::{Bytes, Nanos, Picos};
 
 const RATE: Units = Units {
-    what: "rate",
+    quantity: "rate",
     accepted: "bps, kbps, Mbps, Gbps, Tbps",
     table: &[
         ("bps", 1),
@@ -21,42 +21,42 @@ const RATE: Units = Units {
         ("Gbit/s", 1_000_000_000),
         ("Tbit/s", 1_000_000_000_000),
     ],
-    traps: &[
+    ambiguous: &[
         ("GBps", "GBps is bytes per second: a rate is in bits per second, write Gbps"),
         ("MBps", "MBps is bytes per second: a rate is in bits per second, write Mbps"),
     ],
 };
 
 quantity! {
-    /// Bits per second.
+    /// A rate in bits per second.
     BitRate, &RATE
 }
 
-/// Picoseconds in a second.
+/// The number of picoseconds in a second.
 const PS_PER_S: u128 = 1_000_000_000_000;
 
 impl BitRate {
-    /// So many bits per second.
+    /// Creates a rate from bits per second.
     #[inline]
     pub const fn from_bps(bps: u64) -> Self {
         Self(bps)
     }
 
-    /// So many megabits per second; saturates.
+    /// Creates a rate from megabits per second, saturating on overflow.
     #[inline]
     pub const fn from_mbps(mbps: u64) -> Self {
         Self(mbps.saturating_mul(1_000_000))
     }
 
-    /// So many gigabits per second; saturates.
+    /// Creates a rate from gigabits per second, saturating on overflow.
     #[inline]
     pub const fn from_gbps(gbps: u64) -> Self {
         Self(gbps.saturating_mul(1_000_000_000))
     }
 
-    /// Time to put `size` on a wire of this rate, rounded up to a picosecond so that a wire is never faster
-    /// than its rate. Exact for every size at the usual Ethernet rates. A rate of zero takes for ever
-    /// ([`Picos::MAX`]).
+    /// Returns the serialisation time of `size` at this rate. The result is rounded up to a picosecond, so a link never
+    /// exceeds its rate. The result is exact for every size at the usual Ethernet rates, and [`Picos::MAX`] at a rate
+    /// of zero.
     #[inline]
     pub fn send_time_ceil(self, size: Bytes) -> Picos {
         if self.0 == 0 {
@@ -66,7 +66,7 @@ impl BitRate {
         Picos::new(u64::try_from(bits_ps.div_ceil(u128::from(self.0))).unwrap_or(u64::MAX))
     }
 
-    /// Bytes that fit into `time` at this rate, rounded down: the bandwidth-delay product.
+    /// Returns the bandwidth-delay product: the bytes sent in `time` at this rate, rounded down.
     #[inline]
     pub fn bytes_in_floor(self, time: Nanos) -> Bytes {
         let bit_ns = u128::from(self.0) * u128::from(time.get());
@@ -97,14 +97,14 @@ mod tests {
     }
 
     #[test]
-    fn bandwidth_delay_products_of_the_papers() {
+    fn bandwidth_delay_product_matches_powertcp() {
         // PowerTCP section 4.1: 25 Gbps over 28 us.
         assert_eq!(BitRate::from_gbps(25).bytes_in_floor(Nanos::from_micros(28)), Bytes::new(87_500));
     }
 
     proptest! {
         #[test]
-        fn a_wire_is_never_faster_than_its_rate(bps in 1u64.., bytes in 0u64..1 << 40) {
+        fn serialisation_never_exceeds_the_rate(bps in 1u64.., bytes in 0u64..1 << 40) {
             let rate = BitRate::from_bps(bps);
             let time = rate.send_time_ceil(Bytes::new(bytes));
             prop_assume!(time < Picos::MAX);

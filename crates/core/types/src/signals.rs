@@ -1,13 +1,15 @@
-//! What a law needs to see and what a host can supply: a mismatch is an error when a run is planned, never a
-//! silent zero while it runs.
+//! The congestion signals that a control law needs and a host supplies.
+//!
+//! A law declares the signals that it needs, and a host declares the signals that it supplies. A mismatch is reported
+//! before a run starts, so a law never mistakes a missing signal for zero.
 
 use core::fmt;
 
-/// A set of signals.
+/// A set of congestion signals.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Signals(u16);
 
-/// Every signal with its name, in the order it is listed to people.
+/// Every signal and its name, in display order.
 const NAMES: [(Signals, &str); 8] = [
     (Signals::RTT, "rtt"),
     (Signals::ECN_ECHO, "ecn-echo"),
@@ -20,60 +22,60 @@ const NAMES: [(Signals, &str); 8] = [
 ];
 
 impl Signals {
-    /// No signal.
+    /// No signals.
     pub const NONE: Self = Self(0);
-    /// The raw round-trip time of each ACK, NIC to NIC, without the receiver's turn-around.
+    /// The NIC-to-NIC round-trip time of each ACK, excluding the receiver's processing time.
     pub const RTT: Self = Self(1 << 0);
-    /// Which acknowledged bytes carried a congestion mark.
+    /// The number of acknowledged bytes that carried a congestion mark.
     pub const ECN_ECHO: Self = Self(1 << 1);
-    /// The largest per-hop queueing delay on the data path, reflected by the receiver.
+    /// The largest per-hop queueing delay on the data path, echoed by the receiver.
     pub const MAX_HOP_DELAY: Self = Self(1 << 2);
-    /// The same on the path of the ACK, in the ACK's own field.
+    /// The largest per-hop queueing delay on the ACK path.
     pub const REVERSE_MAX_HOP_DELAY: Self = Self(1 << 3);
-    /// One record per hop of the data path.
+    /// One record per hop on the data path.
     pub const HOP_RECORDS: Self = Self(1 << 4);
-    /// Delay inside the two hosts.
+    /// The delay inside the two hosts.
     pub const ENDPOINT_DELAY: Self = Self(1 << 5);
-    /// Number of switches on the data path.
+    /// The number of switches on the data path.
     pub const HOP_COUNT: Self = Self(1 << 6);
-    /// Whether the circuit to the destination is up.
+    /// Whether the optical circuit to the destination is up.
     pub const CIRCUIT_STATE: Self = Self(1 << 7);
 
-    /// Every signal there is.
+    /// All signals.
     pub const ALL: Self = Self(0xff);
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     #[inline]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// What `self` has and `other` lacks.
+    /// Returns the signals in `self` that are not in `other`.
     #[inline]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Whether every signal of `needed` is here.
+    /// Returns whether this set contains every signal in `needed`.
     #[inline]
-    pub const fn supplies(self, needed: Self) -> bool {
+    pub const fn contains(self, needed: Self) -> bool {
         needed.without(self).0 == 0
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Its signals, one at a time.
-    pub fn each(self) -> impl Iterator<Item = Self> {
-        NAMES.iter().map(|(signal, _)| *signal).filter(move |signal| self.supplies(*signal))
+    /// Iterates over the signals in this set.
+    pub fn iter(self) -> impl Iterator<Item = Self> {
+        NAMES.iter().map(|(signal, _)| *signal).filter(move |signal| self.contains(*signal))
     }
 
-    /// The names of the signals in this set.
+    /// Iterates over the names of the signals in this set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        NAMES.iter().filter(move |(signal, _)| self.supplies(*signal)).map(|(_, name)| *name)
+        NAMES.iter().filter(move |(signal, _)| self.contains(*signal)).map(|(_, name)| *name)
     }
 }
 
@@ -90,8 +92,8 @@ impl fmt::Display for Signals {
             return f.write_str("nothing");
         }
         for (i, name) in self.names().enumerate() {
-            let comma = if i == 0 { "" } else { ", " };
-            write!(f, "{comma}{name}")?;
+            let separator = if i == 0 { "" } else { ", " };
+            write!(f, "{separator}{name}")?;
         }
         Ok(())
     }
@@ -109,15 +111,15 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn a_host_supplies_a_superset() {
+    fn superset_contains_the_needed_signals() {
         let host = Signals::RTT | Signals::ECN_ECHO | Signals::MAX_HOP_DELAY;
-        assert!(host.supplies(Signals::RTT | Signals::MAX_HOP_DELAY));
-        assert!(host.supplies(Signals::NONE));
+        assert!(host.contains(Signals::RTT | Signals::MAX_HOP_DELAY));
+        assert!(host.contains(Signals::NONE));
         let needed = Signals::RTT | Signals::HOP_RECORDS;
-        assert!(!host.supplies(needed));
+        assert!(!host.contains(needed));
         assert_eq!(needed.without(host).to_string(), "hop-records");
         assert_eq!((Signals::RTT | Signals::MAX_HOP_DELAY).to_string(), "rtt, max-hop-delay");
         assert_eq!(Signals::NONE.to_string(), "nothing");
-        assert_eq!(Signals::ALL.each().fold(Signals::NONE, Signals::union), Signals::ALL);
+        assert_eq!(Signals::ALL.iter().fold(Signals::NONE, Signals::union), Signals::ALL);
     }
 }

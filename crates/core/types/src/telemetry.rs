@@ -1,94 +1,94 @@
-//! What in-band telemetry means, apart from how it looks in bytes.
+//! The meaning of in-band telemetry, independent of its wire format.
 //!
-//! Two kinds of signal exist. [`MaxHopDelay`] is one number per packet, whatever the length of the path:
-//! Poseidon's. [`HopRecord`] is one record per hop: HPCC's and PowerTCP's.
+//! Two kinds of signal exist. [`MaxHopDelay`] is one number per packet for a path of any length (Poseidon).
+//! [`HopRecord`] is one record per hop (HPCC, PowerTCP).
 //!
-//! Telemetry is untrusted input, and its absence is not an empty queue: a value that no hop has touched is
-//! *unknown*, never zero.
+//! Telemetry is untrusted input. Missing telemetry does not mean an empty queue: a value that no hop has updated is
+//! unknown, not zero.
 
 use crate::{BitRate, Bytes, Nanos};
 
-/// The largest queueing delay that any one hop of a path reported, and how many hops reported.
+/// The largest queueing delay reported by any hop on the path, and the number of hops that reported a delay.
 ///
-/// A hop's queueing delay runs from enqueue to the start of transmission at the egress queue: no serialisation,
-/// no pipeline latency.
+/// A hop's queueing delay is the time from enqueue to the start of transmission at the egress queue, excluding
+/// serialisation and pipeline latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct MaxHopDelay {
-    /// The largest delay reported. Meaningless while `hops` is zero: ask [`Self::delay`].
+    /// The largest reported delay, which is meaningless if `hops` is zero; see [`Self::delay`].
     pub worst: Nanos,
-    /// Hops that measured and updated the value (saturates at 255).
+    /// The number of hops that measured a delay, saturating at 255.
     pub hops: u8,
-    /// Some hop that speaks telemetry could not measure.
+    /// Whether a hop that supports telemetry could not measure its delay.
     pub incomplete: bool,
-    /// The carrier could not hold the delay: it is `worst` or more.
+    /// Whether the delay exceeded the range of the wire format. The true delay is `worst` or more.
     pub saturated: bool,
 }
 
 impl MaxHopDelay {
-    /// The delay, or `None` where nobody measured.
+    /// Returns the largest delay, or `None` if no hop measured a delay.
     #[inline]
     pub const fn delay(self) -> Option<Nanos> {
         if self.hops == 0 { None } else { Some(self.worst) }
     }
 
-    /// One more hop has measured `delay`.
+    /// Adds the delay measured by one more hop.
     #[inline]
     pub fn update(&mut self, delay: Nanos) {
         self.worst = self.worst.max(delay);
         self.hops = self.hops.saturating_add(1);
     }
 
-    /// Whether every one of `path_hops` hops measured. More reports than hops (tunnels, switches that do not
-    /// count as hops) do not prove it.
+    /// Returns whether all `path_hops` hops measured a delay. Returns `false` if more hops reported a delay than the
+    /// path has, which happens with tunnels and with switches that do not decrement the TTL.
     #[inline]
     pub const fn covers(self, path_hops: u8) -> bool {
         self.hops == path_hops && !self.incomplete
     }
 }
 
-/// What one hop says about its egress port as a packet leaves it.
+/// The state of a hop's egress port when a packet leaves it.
 ///
-/// Order of the snapshot, as in HPCC's public artifact: `queue` is read after the packet left the queue,
-/// `sent` is the counter before this packet is added, `at` is the time of dequeue.
+/// The snapshot follows HPCC's public artifact: `queue` excludes this packet, `sent` does not include it yet, and
+/// `timestamp` is the dequeue time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct HopRecord {
-    /// Time of dequeue on the hop's own clock. Only differences between records of the same hop mean anything.
-    pub at: Nanos,
-    /// Bytes the port has sent so far.
+    /// The dequeue time on the hop's local clock. Compare only timestamps from the same hop.
+    pub timestamp: Nanos,
+    /// The number of bytes that the port has sent.
     pub sent: Bytes,
-    /// Bytes waiting in the port's queue.
+    /// The port's queue length.
     pub queue: Bytes,
     /// The port's line rate.
     pub rate: BitRate,
 }
 
-/// Where a carrier's counters wrap. Differences must be taken modulo these.
+/// The values at which a wire format's counters wrap. Differences are computed modulo these values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wrap {
-    /// `at` counts modulo this; zero for the full 64 bits.
-    pub at: Nanos,
-    /// `sent` counts modulo this; zero for the full 64 bits.
+pub struct CounterWrap {
+    /// The modulus of [`HopRecord::timestamp`]. Zero means 2^64.
+    pub timestamp: Nanos,
+    /// The modulus of [`HopRecord::sent`]. Zero means 2^64.
     pub sent: Bytes,
 }
 
-impl Wrap {
-    /// Counters of 64 bits, as in a simulator that passes exact values.
-    pub const NEVER: Self = Self { at: Nanos::ZERO, sent: Bytes::ZERO };
+impl CounterWrap {
+    /// Full 64-bit counters, as in a simulator that passes exact values.
+    pub const NEVER: Self = Self { timestamp: Nanos::ZERO, sent: Bytes::ZERO };
 
-    /// Time between two records of one hop.
+    /// Returns the time between two records from the same hop.
     #[inline]
     pub const fn elapsed(self, new: HopRecord, old: HopRecord) -> Nanos {
-        Nanos::new(modular_difference(new.at.get(), old.at.get(), self.at.get()))
+        Nanos::new(modular_difference(new.timestamp.get(), old.timestamp.get(), self.timestamp.get()))
     }
 
-    /// Bytes sent between two records of one hop.
+    /// Returns the number of bytes sent between two records from the same hop.
     #[inline]
     pub const fn sent_between(self, new: HopRecord, old: HopRecord) -> Bytes {
         Bytes::new(modular_difference(new.sent.get(), old.sent.get(), self.sent.get()))
     }
 }
 
-/// `new - old` on a counter that wraps at `modulus` (zero: at 2^64). Inputs beyond the modulus are reduced first.
+/// Returns `new - old` for a counter that wraps at `modulus`, where zero means 2^64. Larger inputs are reduced first.
 const fn modular_difference(new: u64, old: u64, modulus: u64) -> u64 {
     if modulus == 0 {
         return new.wrapping_sub(old);
@@ -97,11 +97,11 @@ const fn modular_difference(new: u64, old: u64, modulus: u64) -> u64 {
     if new >= old { new - old } else { modulus - (old - new) }
 }
 
-/// Most hops a stack holds. Three-tier fabrics have five switches on the longest path; eight leaves room for a
-/// host's own hop at each end and one more.
+/// The maximum number of records in a [`HopStack`]. The longest path in a three-tier fabric has five switches. The
+/// remaining slots hold one hop inside each host and one spare.
 pub const MAX_HOPS: usize = 8;
 
-/// A bounded list of hop records, first hop first. Pushing beyond [`MAX_HOPS`] is noted, not stored.
+/// A bounded list of hop records, first hop first. Records beyond [`MAX_HOPS`] are dropped and set the overflow flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HopStack {
     records: [HopRecord; MAX_HOPS],
@@ -110,15 +110,19 @@ pub struct HopStack {
 }
 
 impl HopStack {
-    /// No records.
+    /// An empty stack.
     pub const EMPTY: Self = Self {
-        records: [HopRecord { at: Nanos::ZERO, sent: Bytes::ZERO, queue: Bytes::ZERO, rate: BitRate::ZERO };
-            MAX_HOPS],
+        records: [HopRecord {
+            timestamp: Nanos::ZERO,
+            sent: Bytes::ZERO,
+            queue: Bytes::ZERO,
+            rate: BitRate::ZERO,
+        }; MAX_HOPS],
         len: 0,
         overflow: false,
     };
 
-    /// Appends the next hop's record; `false` where the stack is full.
+    /// Appends the next hop's record. Returns `false` if the stack is full.
     pub fn push(&mut self, record: HopRecord) -> bool {
         let Some(slot) = self.records.get_mut(usize::from(self.len)) else {
             self.overflow = true;
@@ -129,24 +133,24 @@ impl HopStack {
         true
     }
 
-    /// Holds these records instead; those beyond [`MAX_HOPS`] are dropped and noted.
+    /// Replaces the contents with `records`. Records beyond [`MAX_HOPS`] are dropped and set the overflow flag.
     #[inline]
     pub fn replace(&mut self, records: &[HopRecord]) {
-        let kept = records.len().min(MAX_HOPS);
+        let len = records.len().min(MAX_HOPS);
         for (slot, record) in self.records.iter_mut().zip(records) {
             *slot = *record;
         }
-        self.len = u8::try_from(kept).unwrap_or(0);
+        self.len = u8::try_from(len).unwrap_or(0);
         self.overflow = records.len() > MAX_HOPS;
     }
 
-    /// The records, first hop first.
+    /// Returns the records, first hop first.
     #[inline]
     pub fn as_slice(&self) -> &[HopRecord] {
         self.records.get(..usize::from(self.len)).unwrap_or(&[])
     }
 
-    /// Whether a hop found the stack full.
+    /// Returns whether a record was dropped because the stack was full.
     pub const fn overflowed(&self) -> bool {
         self.overflow
     }
@@ -158,18 +162,18 @@ impl Default for HopStack {
     }
 }
 
-/// The per-hop records that arrived with one ACK, and where their counters wrap.
+/// The hop records carried by one ACK, and the values at which their counters wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HopPath<'a> {
-    /// First hop first. Empty: no per-hop telemetry arrived.
+    /// The records, first hop first. Empty if the ACK carries no per-hop telemetry.
     pub records: &'a [HopRecord],
-    /// The carrier's counter widths.
-    pub wrap: Wrap,
+    /// The values at which the wire format's counters wrap.
+    pub wrap: CounterWrap,
 }
 
 impl HopPath<'_> {
-    /// No per-hop telemetry arrived.
-    pub const NONE: Self = Self { records: &[], wrap: Wrap::NEVER };
+    /// No per-hop telemetry.
+    pub const NONE: Self = Self { records: &[], wrap: CounterWrap::NEVER };
 }
 
 #[cfg(test)]
@@ -177,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn untouched_is_unknown_and_not_an_empty_queue() {
+    fn delay_without_measurement_is_unknown() {
         let mut signal = MaxHopDelay::default();
         assert_eq!(signal.delay(), None);
         signal.update(Nanos::ZERO);
@@ -189,27 +193,30 @@ mod tests {
     }
 
     #[test]
-    fn counters_wrap_where_their_carrier_says() {
-        // HPCC's 24-bit nanosecond clock and its 20 bits of 128-byte units.
-        let wrap = Wrap { at: Nanos::new(1 << 24), sent: Bytes::new(1 << 27) };
-        let old =
-            HopRecord { at: Nanos::new((1 << 24) - 100), sent: Bytes::new(128), ..HopRecord::default() };
-        let new = HopRecord { at: Nanos::new(50), sent: Bytes::new(1_280), ..HopRecord::default() };
+    fn counter_differences_are_modular() {
+        // HPCC has a 24-bit nanosecond clock and a 20-bit counter of 128-byte units.
+        let wrap = CounterWrap { timestamp: Nanos::new(1 << 24), sent: Bytes::new(1 << 27) };
+        let old = HopRecord {
+            timestamp: Nanos::new((1 << 24) - 100),
+            sent: Bytes::new(128),
+            ..HopRecord::default()
+        };
+        let new = HopRecord { timestamp: Nanos::new(50), sent: Bytes::new(1_280), ..HopRecord::default() };
         assert_eq!(wrap.elapsed(new, old), Nanos::new(150));
         assert_eq!(wrap.sent_between(new, old), Bytes::new(1_152));
-        assert_eq!(Wrap::NEVER.elapsed(old, new), Nanos::new((1 << 24) - 150));
+        assert_eq!(CounterWrap::NEVER.elapsed(old, new), Nanos::new((1 << 24) - 150));
     }
 
     #[test]
-    fn a_full_stack_says_so() {
+    fn push_onto_a_full_stack_sets_the_overflow_flag() {
         let mut stack = HopStack::EMPTY;
         for hop in 0..MAX_HOPS as u64 {
-            assert!(stack.push(HopRecord { at: Nanos::new(hop), ..HopRecord::default() }));
+            assert!(stack.push(HopRecord { timestamp: Nanos::new(hop), ..HopRecord::default() }));
         }
         assert!(!stack.overflowed());
         assert!(!stack.push(HopRecord::default()));
         assert!(stack.overflowed());
         assert_eq!(stack.as_slice().len(), MAX_HOPS);
-        assert_eq!(stack.as_slice()[3].at, Nanos::new(3));
+        assert_eq!(stack.as_slice()[3].timestamp, Nanos::new(3));
     }
 }

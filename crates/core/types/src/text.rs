@@ -1,102 +1,112 @@
-//! Text with units, exactly: `"200 Gbps"`, `"600 ns"`, `"64 MiB"`.
+//! Exact conversion between quantities and text with units: `"200 Gbps"`, `"600 ns"`, `"64 MiB"`.
 //!
-//! Numbers without a unit are refused, and so are values that the type cannot hold exactly (`"0.3 ns"` as
-//! nanoseconds): a scenario file must mean what it says. Printing gives the largest unit in which the value is
-//! at least one, without losing a digit, so `parse(print(x)) == x` always.
+//! Parsing rejects numbers without a unit. Parsing also rejects values that the type cannot represent exactly, for
+//! example `"0.3 ns"` as nanoseconds. Printing uses the largest unit in which the value is at least one and keeps every
+//! digit, so `parse(print(x)) == x`.
 
 use core::fmt;
 
-/// The units one quantity is written in.
+/// The units of a quantity.
 pub(crate) struct Units {
-    /// The quantity's name, for messages.
-    pub(crate) what: &'static str,
-    /// The accepted units, for messages.
+    /// The quantity's name, for error messages.
+    pub(crate) quantity: &'static str,
+    /// The accepted units, for error messages.
     pub(crate) accepted: &'static str,
-    /// Printed units, ascending, with their size in base units: powers of ten, so that decimals end.
+    /// The units used for printing, in ascending order, with their size in base units. The sizes are powers of ten, so
+    /// every printed decimal terminates.
     pub(crate) table: &'static [(&'static str, u64)],
-    /// Understood but never printed.
+    /// Units that are accepted but never printed.
     pub(crate) aliases: &'static [(&'static str, u64)],
-    /// Refused with advice: spellings that mean two things.
-    pub(crate) traps: &'static [(&'static str, &'static str)],
+    /// Ambiguous spellings that are rejected, with advice.
+    pub(crate) ambiguous: &'static [(&'static str, &'static str)],
 }
 
-/// Why a text with a unit could not be read.
+/// The reason a quantity cannot be parsed from text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnitError {
-    /// The text does not begin with a decimal number.
+    /// The text does not start with a decimal number.
     NotANumber {
-        /// What was expected, for example "time".
-        what: &'static str,
-        /// The units one may write.
+        /// The expected quantity, for example "time".
+        quantity: &'static str,
+        /// The accepted units.
         accepted: &'static str,
     },
-    /// A bare number: the unit must be written.
+    /// The text is not a decimal number. This error is for quantities without a unit.
+    NotADecimal {
+        /// The expected quantity.
+        quantity: &'static str,
+    },
+    /// The text is a number without a unit.
     MissingUnit {
-        /// What was expected.
-        what: &'static str,
-        /// The units one may write.
+        /// The expected quantity.
+        quantity: &'static str,
+        /// The accepted units.
         accepted: &'static str,
     },
-    /// The unit is not one of this quantity's.
+    /// The unit does not belong to this quantity.
     UnknownUnit {
-        /// What was expected.
-        what: &'static str,
-        /// The units one may write.
+        /// The expected quantity.
+        quantity: &'static str,
+        /// The accepted units.
         accepted: &'static str,
     },
-    /// The unit is written in a way that means two things.
+    /// The unit's spelling is ambiguous.
     AmbiguousUnit {
-        /// What to write instead.
+        /// The spelling to use instead.
         advice: &'static str,
     },
-    /// The value is not a whole number of the type's smallest unit.
+    /// The value is not a multiple of the type's smallest unit.
     Inexact {
-        /// What was expected.
-        what: &'static str,
+        /// The expected quantity.
+        quantity: &'static str,
         /// The smallest unit.
         smallest: &'static str,
     },
-    /// The value does not fit.
+    /// The value is too large for the type.
     OutOfRange {
-        /// What was expected.
-        what: &'static str,
+        /// The expected quantity.
+        quantity: &'static str,
     },
 }
 
 impl fmt::Display for UnitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotANumber { what, accepted } => {
-                write!(f, "not a {what}: write a number and one of {accepted}")
+            Self::NotANumber { quantity, accepted } => {
+                write!(f, "not a {quantity}: write a number and one of {accepted}")
             }
-            Self::MissingUnit { what, accepted } => {
-                write!(f, "{what} without a unit: add one of {accepted}")
+            Self::NotADecimal { quantity } => {
+                write!(f, "not a {quantity}: write a decimal number such as 0.25")
             }
-            Self::UnknownUnit { what, accepted } => {
-                write!(f, "unknown unit of {what}: use one of {accepted}")
+            Self::MissingUnit { quantity, accepted } => {
+                write!(f, "{quantity} without a unit: add one of {accepted}")
+            }
+            Self::UnknownUnit { quantity, accepted } => {
+                write!(f, "unknown unit of {quantity}: use one of {accepted}")
             }
             Self::AmbiguousUnit { advice } => f.write_str(advice),
-            Self::Inexact { what, smallest } => {
-                write!(f, "{what} is not a whole number of {smallest}: write fewer decimals")
+            Self::Inexact { quantity, smallest } => {
+                write!(f, "{quantity} is not a whole number of {smallest}: write fewer decimals")
             }
-            Self::OutOfRange { what } => write!(f, "{what} is too large"),
+            Self::OutOfRange { quantity } => write!(f, "{quantity} is too large"),
         }
     }
 }
 
 impl core::error::Error for UnitError {}
 
-/// A decimal number as digits and a power of ten: `12.5` is (125, 1).
+/// A decimal number, stored as its digits and the number of decimal places: `12.5` is (125, 1).
 pub(crate) struct Decimal {
     pub(crate) digits: u128,
     pub(crate) decimals: u32,
 }
 
-/// Splits a leading unsigned decimal number off `text`. `None` where there is none or it has over 30 digits.
+/// Splits a leading unsigned decimal number off `text`. Returns `None` if there is no number or it
+/// has more than 30 digits.
 pub(crate) fn split_decimal(text: &str) -> Option<(Decimal, &str)> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
-    let (number, rest) = text.split_at(end);
+    let (number, suffix) = text.split_at(end);
     let mut decimal = Decimal { digits: 0, decimals: 0 };
     let mut seen_digit = false;
     let mut seen_point = false;
@@ -118,48 +128,48 @@ pub(crate) fn split_decimal(text: &str) -> Option<(Decimal, &str)> {
             _ => return None,
         }
     }
-    seen_digit.then_some((decimal, rest))
+    seen_digit.then_some((decimal, suffix))
 }
 
-/// Reads `text` as a number of base units.
+/// Parses `text` into a number of base units.
 pub(crate) fn parse(text: &str, units: &Units) -> Result<u64, UnitError> {
-    let (what, accepted) = (units.what, units.accepted);
+    let (quantity, accepted) = (units.quantity, units.accepted);
     let Some((number, unit)) = split_decimal(text.trim()) else {
-        return Err(UnitError::NotANumber { what, accepted });
+        return Err(UnitError::NotANumber { quantity, accepted });
     };
     let unit = unit.trim_start();
     if unit.is_empty() {
-        return Err(UnitError::MissingUnit { what, accepted });
+        return Err(UnitError::MissingUnit { quantity, accepted });
     }
-    if let Some((_, advice)) = units.traps.iter().find(|(name, _)| *name == unit) {
+    if let Some((_, advice)) = units.ambiguous.iter().find(|(name, _)| *name == unit) {
         return Err(UnitError::AmbiguousUnit { advice });
     }
-    let mut known = units.table.iter().chain(units.aliases);
-    let Some(&(_, size)) = known.find(|(name, _)| *name == unit) else {
-        return Err(UnitError::UnknownUnit { what, accepted });
+    let mut known_units = units.table.iter().chain(units.aliases);
+    let Some(&(_, size)) = known_units.find(|(name, _)| *name == unit) else {
+        return Err(UnitError::UnknownUnit { quantity, accepted });
     };
-    let too_large = UnitError::OutOfRange { what };
+    let too_large = UnitError::OutOfRange { quantity };
     let scaled = number.digits.checked_mul(u128::from(size)).ok_or(too_large)?;
     let divisor = 10u128.pow(number.decimals);
     if scaled % divisor != 0 {
-        return Err(UnitError::Inexact { what, smallest: units.table[0].0 });
+        return Err(UnitError::Inexact { quantity, smallest: units.table[0].0 });
     }
     u64::try_from(scaled / divisor).map_err(|_| too_large)
 }
 
-/// Writes `value` in the largest unit that is not larger than it, without losing a digit.
-pub(crate) fn print(f: &mut fmt::Formatter<'_>, value: u64, units: &Units) -> fmt::Result {
-    let fits = |&&(_, size): &&(&str, u64)| value >= size;
-    let &(name, size) = units.table.iter().rev().find(fits).unwrap_or(&units.table[0]);
-    let (whole, mut rest) = (value / size, value % size);
+/// Writes `value` exactly, in the largest unit that does not exceed it.
+pub(crate) fn fmt_value(f: &mut fmt::Formatter<'_>, value: u64, units: &Units) -> fmt::Result {
+    let does_not_exceed = |&&(_, size): &&(&str, u64)| value >= size;
+    let &(name, size) = units.table.iter().rev().find(does_not_exceed).unwrap_or(&units.table[0]);
+    let (whole, mut remainder) = (value / size, value % size);
     write!(f, "{whole}")?;
-    if rest > 0 {
+    if remainder > 0 {
         f.write_str(".")?;
-        while rest > 0 {
-            let scaled = u128::from(rest) * 10;
+        while remainder > 0 {
+            let scaled = u128::from(remainder) * 10;
             let size = u128::from(size);
             write!(f, "{}", scaled / size)?;
-            rest = u64::try_from(scaled % size).expect("a remainder is below its u64 divisor");
+            remainder = u64::try_from(scaled % size).expect("a remainder is smaller than its u64 divisor");
         }
     }
     write!(f, " {name}")
@@ -172,7 +182,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn reads_what_a_scenario_writes() {
+    fn parses_the_units_of_scenario_files() {
         assert_eq!("200 Gbps".parse(), Ok(BitRate::from_gbps(200)));
         assert_eq!("600 ns".parse(), Ok(Nanos::new(600)));
         assert_eq!("245ns".parse(), Ok(Picos::new(245_000)));
@@ -184,8 +194,8 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_cannot_mean_exactly() {
-        let error = |text: &str| text.parse::<Nanos>().expect_err("refused").to_string();
+    fn rejects_inexact_and_ambiguous_text() {
+        let error = |text: &str| text.parse::<Nanos>().expect_err("the text is invalid").to_string();
         assert_eq!(error("600"), "time without a unit: add one of ns, us, ms, s");
         assert_eq!(error("six ns"), "not a time: write a number and one of ns, us, ms, s");
         assert_eq!(error("6 parsecs"), "unknown unit of time: use one of ns, us, ms, s");
@@ -194,13 +204,13 @@ mod tests {
         assert_eq!(error("99999999999999999999 s"), "time is too large");
         assert_eq!(error("1.2.3 s"), "not a time: write a number and one of ns, us, ms, s");
         assert_eq!(error(""), "not a time: write a number and one of ns, us, ms, s");
-        let kilo = "128 KB".parse::<Bytes>().expect_err("ambiguous").to_string();
-        assert_eq!(kilo, "KB means two things: write kB (1000 bytes) or KiB (1024 bytes)");
+        let message = "128 KB".parse::<Bytes>().expect_err("the unit is ambiguous").to_string();
+        assert_eq!(message, "KB is ambiguous: write kB (1000 bytes) or KiB (1024 bytes)");
     }
 
     proptest! {
         #[test]
-        fn what_is_printed_reads_back(x: u64) {
+        fn printed_text_parses_to_the_same_value(x: u64) {
             prop_assert_eq!(Nanos::new(x).to_string().parse(), Ok(Nanos::new(x)));
             prop_assert_eq!(Picos::new(x).to_string().parse(), Ok(Picos::new(x)));
             prop_assert_eq!(Bytes::new(x).to_string().parse(), Ok(Bytes::new(x)));
@@ -210,7 +220,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_answered(text in ".*") {
+        fn parsers_never_panic(text in ".*") {
             let _ = text.parse::<Nanos>();
             let _ = text.parse::<Bytes>();
             let _ = text.parse::<Packets>();

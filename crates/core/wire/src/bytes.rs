@@ -1,32 +1,32 @@
-//! Reading and writing fixed layouts without a way to panic.
+//! Panic-free reads and writes of fixed layouts.
 //!
-//! A view checks its length once. Its getters still may not trust that the buffer behind an `AsRef` stays the
-//! same, so the reads here are total: what is not there reads as zero, what does not fit is not written.
+//! A view checks its length only once, and an `AsRef` implementation may return a different buffer later. Reads past
+//! the end therefore return zero, and writes past the end have no effect.
 
 use crate::checksum::Delta;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// The layout `H` at byte `at`.
-pub(crate) fn load<H: FromBytes>(bytes: &[u8], at: usize) -> H {
+/// Reads the layout `H` at byte `offset`.
+pub(crate) fn load<H: FromBytes>(bytes: &[u8], offset: usize) -> H {
     bytes
-        .get(at..)
+        .get(offset..)
         .and_then(|rest| H::read_from_prefix(rest).ok())
         .map_or_else(H::new_zeroed, |(header, _)| header)
 }
 
-/// Writes `value` at byte `at` and says what that did to the checksum around it. `at` must be even, as every field of
-/// every format here is; where the buffer itself begins at an odd offset, the caller says so by [`Delta::at`].
-pub(crate) fn store<H: IntoBytes + Immutable>(bytes: &mut [u8], at: usize, value: &H) -> Delta {
+/// Writes `value` at byte `offset` and returns the resulting Internet checksum delta. `offset` must be even, which is
+/// true for every field of every format. If the buffer itself starts at an odd offset, see [`Delta::at_offset`].
+pub(crate) fn store<H: IntoBytes + Immutable>(bytes: &mut [u8], offset: usize, value: &H) -> Delta {
     let new = value.as_bytes();
-    let Some(slot) = at.checked_add(new.len()).and_then(|end| bytes.get_mut(at..end)) else {
+    let Some(slot) = offset.checked_add(new.len()).and_then(|end| bytes.get_mut(offset..end)) else {
         return Delta::NONE;
     };
-    let delta = Delta::replace(slot, new);
+    let delta = Delta::for_bytes(slot, new);
     slot.copy_from_slice(new);
     delta
 }
 
-/// A field of an integer: `bits` wide, its lowest bit at `shift`.
+/// A bit field within an integer. The field is `bits` wide and its lowest bit is bit `shift`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     pub(crate) shift: u32,
@@ -34,61 +34,61 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// The field that ends just above bit `shift`.
+    /// Creates a field of `bits` bits whose lowest bit is bit `shift`.
     pub(crate) const fn new(shift: u32, bits: u32) -> Self {
         Self { shift, bits }
     }
 
-    /// The largest value the field holds.
+    /// Returns the largest value that fits in the field.
     pub(crate) const fn max(self) -> u64 {
         (1 << self.bits) - 1
     }
 
-    /// The field's value in `word`.
+    /// Extracts the field from `word`.
     pub(crate) const fn get(self, word: u64) -> u64 {
         (word >> self.shift) & self.max()
     }
 
-    /// `word` with the field set to the low bits of `value`.
+    /// Returns `word` with the field set to the low bits of `value`.
     pub(crate) const fn set(self, word: u64, value: u64) -> u64 {
         (word & !(self.max() << self.shift)) | ((value & self.max()) << self.shift)
     }
 }
 
-/// Two halves in one word, the first on top.
+/// Joins two 16-bit halves into a 32-bit word.
 pub(crate) fn join16((high, low): (u16, u16)) -> u32 {
     (u32::from(high) << 16) | u32::from(low)
 }
 
-/// The halves of a word.
+/// Splits a 32-bit word into its high and low halves.
 pub(crate) fn split16(word: u32) -> (u16, u16) {
     (low16(u64::from(word >> 16)), low16(u64::from(word)))
 }
 
-/// Two halves in one long word, the first on top.
+/// Joins two 32-bit halves into a 64-bit word.
 pub(crate) fn join32((high, low): (u32, u32)) -> u64 {
     (u64::from(high) << 32) | u64::from(low)
 }
 
-/// The halves of a long word.
-pub(crate) const fn split32(long: u64) -> (u32, u32) {
-    (low32(long >> 32), low32(long))
+/// Splits a 64-bit word into its high and low halves.
+pub(crate) const fn split32(word: u64) -> (u32, u32) {
+    (low32(word >> 32), low32(word))
 }
 
-/// The low 32 bits.
-#[expect(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
+/// Returns the low 32 bits.
+#[expect(clippy::cast_possible_truncation, reason = "the function truncates on purpose")]
 pub(crate) const fn low32(word: u64) -> u32 {
     word as u32
 }
 
-/// The low 16 bits.
-#[expect(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
+/// Returns the low 16 bits.
+#[expect(clippy::cast_possible_truncation, reason = "the function truncates on purpose")]
 pub(crate) const fn low16(word: u64) -> u16 {
     word as u16
 }
 
-/// The low 8 bits.
-#[expect(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
+/// Returns the low 8 bits.
+#[expect(clippy::cast_possible_truncation, reason = "the function truncates on purpose")]
 pub(crate) const fn low8(word: u64) -> u8 {
     word as u8
 }
@@ -99,7 +99,7 @@ mod tests {
     use zerocopy::big_endian::{U16, U32};
 
     #[test]
-    fn outside_the_buffer_reads_zero_and_writes_nothing() {
+    fn access_beyond_the_buffer_reads_zero_and_writes_nothing() {
         let mut bytes = [1, 2, 3, 4];
         assert_eq!(load::<U16>(&bytes, 2).get(), 0x0304);
         assert_eq!(load::<U32>(&bytes, 2).get(), 0);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_do_not_touch_their_neighbours() {
+    fn setting_a_field_keeps_its_neighbours() {
         let field = Field::new(7, 5);
         assert_eq!(field.set(u64::MAX, 0), !(0x1f << 7));
         assert_eq!(field.set(0, 0xffff), 0x1f << 7);

@@ -1,4 +1,4 @@
-//! CSIG: one signal per packet in a tag between the MAC addresses and the EtherType.
+//! CSIG: one congestion signal per packet, in a tag between the MAC addresses and the EtherType.
 //!
 //! ```text
 //! compact, draft (4 B) : TPID:16 | T:3 | R:1 | S:5 | LM:7
@@ -8,35 +8,36 @@
 //! T signal type   S quantised signal   LM locator of the hop that set S   D trimmed: do not update   R reserved
 //! ```
 //!
-//! Every hop compares its own value with S and replaces it if the hop is the worse bottleneck. The table of
-//! quantisation is the operator's and must be the same everywhere; it rises, so codes compare like values.
-//! EtherTypes are not assigned yet: the TPID is a parameter. The tag lies outside every Internet checksum.
+//! Each hop compares its own value with S and replaces S if the hop is a tighter bottleneck. The operator configures
+//! one quantisation table for the whole network. The table is increasing, so codes sort in the same order as values.
+//! No EtherType has been assigned yet, so the TPID is a parameter. No Internet checksum covers the tag.
 //!
 //! Source: draft-ravi-ippm-csig-01 (expired 2024); OCP SAI 1.18 CSIG specification with UEC's tag figure.
 
 use crate::bytes::{Field, load, low8, low16, low32, store};
-use crate::error::{Error, Result, demand};
-use crate::quantiser::{DelayQuantiser, HopCount, Ranges, Scale, Steps};
+use crate::error::{Error, Result, check_len};
+use crate::quantiser::{DelayQuantiser, HopCount, LinearScale, Scale, TableScale};
 use poseidon_types::MaxHopDelay;
 use zerocopy::big_endian::{U16, U32, U64};
 
-/// An EtherType used in tests by others; nothing is assigned.
+/// The EtherType that other implementations use in their tests. The IEEE has not assigned an EtherType to CSIG.
 pub const DEFAULT_TPID: u16 = 0x9900;
-/// Steps of 128 ns in 20 bits, from the draft's appendix: per-hop delay in the wide forms.
-pub const WIDE_DELAY: Steps = Steps::new(7, 20);
+/// The per-hop delay scale for wide tags, from the draft's appendix: 20-bit codes in steps of 128 ns.
+pub const WIDE_DELAY: LinearScale = LinearScale::new(7, 20);
 
-/// What a compact tag does to a delay on a path where `hops` are known to measure.
-pub const fn compact_quantiser(table: Ranges, hops: u8) -> DelayQuantiser<Ranges> {
+/// Returns the compact-tag quantiser for a path with `hops` telemetry-capable hops.
+pub const fn compact_quantiser(table: TableScale, hops: u8) -> DelayQuantiser<TableScale> {
     DelayQuantiser { scale: table, hops: HopCount::Assumed(hops) }
 }
 
-/// What a wide tag does to a delay on a path where `hops` are known to measure. Codes have 20 bits.
-pub const fn wide_quantiser(steps: Steps, hops: u8) -> DelayQuantiser<Steps> {
-    DelayQuantiser { scale: steps, hops: HopCount::Assumed(hops) }
+/// Returns the wide-tag quantiser (20-bit codes) for a path with `hops` telemetry-capable hops.
+pub const fn wide_quantiser(scale: LinearScale, hops: u8) -> DelayQuantiser<LinearScale> {
+    DelayQuantiser { scale, hops: HopCount::Assumed(hops) }
 }
 
-/// The four published layouts.
+/// The published tag layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Layout {
     /// The draft's compact tag.
     CompactDraft,
@@ -48,7 +49,7 @@ pub enum Layout {
     WideUec,
 }
 
-/// Where the fields of a layout are, in the tag read as one big-endian integer.
+/// A layout's bit fields, as positions in the tag when it is read as one big-endian integer.
 struct Fields {
     signal: Field,
     code: Field,
@@ -57,10 +58,10 @@ struct Fields {
 }
 
 impl Layout {
-    /// Every layout.
+    /// All layouts.
     pub const ALL: [Self; 4] = [Self::CompactDraft, Self::CompactUec, Self::ExpandedDraft, Self::WideUec];
 
-    /// Bytes on the wire.
+    /// Returns the tag size in bytes.
     pub const fn header_bytes(self) -> usize {
         match self {
             Self::CompactDraft | Self::CompactUec => 4,
@@ -68,7 +69,7 @@ impl Layout {
         }
     }
 
-    /// The largest code of the signal field.
+    /// Returns the largest code that fits in the signal field.
     pub const fn max_code(self) -> u32 {
         low32(self.fields().code.max())
     }
@@ -103,23 +104,24 @@ impl Layout {
     }
 }
 
-/// What S means, and which of two values is worse.
+/// The signal type T, which determines the meaning of S and whether larger or smaller values are worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Signal {
-    /// Available bandwidth; the smallest is kept.
+    /// Available bandwidth. The tag keeps the minimum.
     AvailableBandwidth,
-    /// Available bandwidth over capacity; the smallest is kept.
+    /// Available bandwidth divided by capacity. The tag keeps the minimum.
     AvailableFraction,
-    /// Per-hop delay; the largest is kept. Poseidon's signal.
+    /// Per-hop delay, which is Poseidon's signal. The tag keeps the maximum.
     HopDelay,
-    /// Queue depth over port speed, i.e. the time to drain (UEC); the largest is kept.
+    /// Queue depth divided by port speed, i.e. the queue's drain time (UEC). The tag keeps the maximum.
     QueueDrainTime,
-    /// A type this crate does not know: hops pass it through.
+    /// An unknown signal type. Hops leave the tag unchanged.
     Other(u8),
 }
 
 impl Signal {
-    /// The type of a number.
+    /// Returns the signal type with this number.
     pub const fn from_number(number: u8) -> Self {
         match number {
             0 => Self::AvailableBandwidth,
@@ -130,7 +132,7 @@ impl Signal {
         }
     }
 
-    /// The number of the type.
+    /// Returns the signal type's number.
     pub const fn number(self) -> u8 {
         match self {
             Self::AvailableBandwidth => 0,
@@ -141,7 +143,7 @@ impl Signal {
         }
     }
 
-    /// Whether `new` is a worse bottleneck than `old`.
+    /// Returns whether `new` indicates a tighter bottleneck than `old`.
     pub const fn replaces(self, new: u32, old: u32) -> bool {
         match self {
             Self::AvailableBandwidth | Self::AvailableFraction => new < old,
@@ -150,7 +152,7 @@ impl Signal {
         }
     }
 
-    /// What a sender writes: the best value, which any hop replaces.
+    /// Returns the sender's initial code, which is the signal's best value.
     pub const fn initial_code(self, layout: Layout) -> u32 {
         match self {
             Self::AvailableBandwidth | Self::AvailableFraction => layout.max_code(),
@@ -159,7 +161,7 @@ impl Signal {
     }
 }
 
-/// A view over the bytes that begin with a tag.
+/// A view of a buffer that starts with a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<T> {
     buffer: T,
@@ -167,9 +169,9 @@ pub struct Packet<T> {
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// A view, if the buffer begins with a whole tag of identifier `tpid`.
+    /// Creates a view. Fails unless the buffer starts with a complete tag whose identifier is `tpid`.
     pub fn new_checked(buffer: T, layout: Layout, tpid: u16) -> Result<Self> {
-        demand(buffer.as_ref(), layout.header_bytes())?;
+        check_len(buffer.as_ref(), layout.header_bytes())?;
         let found = load::<U16>(buffer.as_ref(), 0).get();
         if found != tpid {
             return Err(Error::BadIdentifier { expected: tpid, found });
@@ -185,41 +187,42 @@ impl<T: AsRef<[u8]>> Packet<T> {
         }
     }
 
-    /// The tag protocol identifier.
+    /// Returns the tag protocol identifier.
     pub fn tpid(&self) -> u16 {
         load::<U16>(self.buffer.as_ref(), 0).get()
     }
 
-    /// T: what S means.
+    /// Returns T, the signal type.
     pub fn signal(&self) -> Signal {
         Signal::from_number(low8(self.layout.fields().signal.get(self.word())))
     }
 
-    /// S: the quantised signal.
+    /// Returns S, the quantised signal.
     pub fn code(&self) -> u32 {
         low32(self.layout.fields().code.get(self.word()))
     }
 
-    /// LM: who set S.
+    /// Returns LM, the locator of the hop that set S.
     pub fn locator(&self) -> u16 {
         low16(self.layout.fields().locator.get(self.word()))
     }
 
-    /// D: the packet was trimmed. The draft's layouts cannot say so.
+    /// Returns the D bit, which is set if the packet was trimmed. The draft's layouts have no D bit.
     pub fn is_trimmed(&self) -> bool {
         let word = self.word();
         self.layout.fields().trimmed.is_some_and(|field| field.get(word) == 1)
     }
 
-    /// The buffer back.
+    /// Returns the underlying buffer.
     pub fn into_inner(self) -> T {
         self.buffer
     }
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// What a switch does, and whether it replaced the signal: `code` is its own value of the packet's signal.
-    /// Trimmed packets and unknown signals stay untouched; so does a tag with an equally bad value.
+    /// Updates the tag at a switch whose signal value is `code`. Returns whether the switch replaced S.
+    ///
+    /// The tag stays unchanged if the packet was trimmed, if the signal type is unknown, or if the values are equal.
     pub fn update(&mut self, code: u32, locator: u16) -> bool {
         let code = code.min(self.layout.max_code());
         if self.is_trimmed() || !self.signal().replaces(code, self.code()) {
@@ -227,54 +230,54 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         }
         let fields = self.layout.fields();
         let word = fields.code.set(self.word(), u64::from(code));
-        self.put(fields.locator.set(word, u64::from(locator)));
+        self.set_word(fields.locator.set(word, u64::from(locator)));
         true
     }
 
-    /// What a node does that trims the packet. Without effect in the draft's layouts.
+    /// Sets the D bit at a switch that trims the packet. Does nothing for the draft's layouts, which have no D bit.
     pub fn mark_trimmed(&mut self) {
         if let Some(field) = self.layout.fields().trimmed {
-            self.put(field.set(self.word(), 1));
+            self.set_word(field.set(self.word(), 1));
         }
     }
 
-    fn put(&mut self, word: u64) {
-        put(self.buffer.as_mut(), self.layout, word);
+    fn set_word(&mut self, word: u64) {
+        write_tag(self.buffer.as_mut(), self.layout, word);
     }
 }
 
 /// Writes the tag. No Internet checksum covers it.
-fn put(buffer: &mut [u8], layout: Layout, word: u64) {
+fn write_tag(buffer: &mut [u8], layout: Layout, word: u64) {
     let _ = match layout.header_bytes() {
         4 => store(buffer, 0, &U32::new(low32(word))),
         _ => store(buffer, 0, &U64::new(word)),
     };
 }
 
-/// What a tag says.
+/// The parsed tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
-    /// The layout.
+    /// The tag layout.
     pub layout: Layout,
     /// The tag protocol identifier.
     pub tpid: u16,
-    /// T.
+    /// T, the signal type.
     pub signal: Signal,
-    /// S.
+    /// S, the quantised signal.
     pub code: u32,
-    /// LM.
+    /// LM, the locator of the hop that set S.
     pub locator: u16,
-    /// D; the draft's layouts lose it.
+    /// The D bit, which is set if the packet was trimmed. The draft's layouts have no D bit.
     pub trimmed: bool,
 }
 
 impl Repr {
-    /// A fresh tag for `signal`.
-    pub const fn fresh(layout: Layout, tpid: u16, signal: Signal) -> Self {
+    /// Creates the tag that a sender writes for `signal`.
+    pub const fn new(layout: Layout, tpid: u16, signal: Signal) -> Self {
         Self { layout, tpid, signal, code: signal.initial_code(layout), locator: 0, trimmed: false }
     }
 
-    /// Reads a tag.
+    /// Parses a tag.
     pub fn parse(bytes: &[u8], layout: Layout, tpid: u16) -> Result<Self> {
         let packet = Packet::new_checked(bytes, layout, tpid)?;
         Ok(Self {
@@ -287,15 +290,15 @@ impl Repr {
         })
     }
 
-    /// Bytes that [`Self::emit`] writes.
+    /// Returns the number of bytes written by [`Self::emit`].
     pub const fn buffer_len(&self) -> usize {
         self.layout.header_bytes()
     }
 
-    /// Writes the tag at the start of `buffer`. The code saturates, type and locator keep their low bits, reserved
-    /// bits are zero.
+    /// Writes the tag to the start of `buffer`. The code saturates, the signal type and the locator are truncated, and
+    /// the reserved bits are set to zero.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<()> {
-        demand(buffer, self.buffer_len())?;
+        check_len(buffer, self.buffer_len())?;
         let fields = self.layout.fields();
         let tpid = Field::new(if self.buffer_len() == 4 { 16 } else { 48 }, 16);
         let mut word = tpid.set(0, u64::from(self.tpid));
@@ -305,22 +308,23 @@ impl Repr {
         if let Some(field) = fields.trimmed {
             word = field.set(word, u64::from(self.trimmed));
         }
-        put(buffer, self.layout, word);
+        write_tag(buffer, self.layout, word);
         Ok(())
     }
 
-    /// The delay in the tag, on a path where `assumed_hops` are known to measure; `None` for other signals. A trimmed packet
-    /// is incomplete: some hops may have left it alone.
+    /// Returns the telemetry for a path with `assumed_hops` telemetry-capable hops, or `None` if the signal is not a
+    /// delay. A trimmed packet's telemetry is marked incomplete.
     pub fn telemetry(&self, scale: &impl Scale, assumed_hops: u8) -> Option<MaxHopDelay> {
-        // Hops behind the one that trimmed a packet did not update it.
-        let read = |code| MaxHopDelay { incomplete: self.trimmed, ..scale.uncounted(code, assumed_hops) };
-        matches!(self.signal, Signal::HopDelay | Signal::QueueDrainTime).then(|| read(self.code))
+        // Hops downstream of the trimming switch do not update the tag.
+        let decode =
+            |code| MaxHopDelay { incomplete: self.trimmed, ..scale.decode_uncounted(code, assumed_hops) };
+        matches!(self.signal, Signal::HopDelay | Signal::QueueDrainTime).then(|| decode(self.code))
     }
 
-    /// The compact or wide tag that says `signal`; its hop count is lost.
+    /// Creates the tag for `signal`. The tag does not store the hop count.
     pub fn from_telemetry(signal: MaxHopDelay, layout: Layout, tpid: u16, scale: &impl Scale) -> Self {
-        let code = signal.delay().map_or(0, |delay| scale.delay_code(delay));
-        Self { code: code.min(layout.max_code()), ..Self::fresh(layout, tpid, Signal::HopDelay) }
+        let code = signal.delay().map_or(0, |delay| scale.encode_delay(delay));
+        Self { code: code.min(layout.max_code()), ..Self::new(layout, tpid, Signal::HopDelay) }
     }
 }
 
@@ -328,7 +332,8 @@ impl Repr {
 mod tests {
     use super::*;
 
-    /// Type, code, locator; the first two from others' tests.
+    /// Each row lists the tag, signal type, code and locator. The first two rows come from other implementations'
+    /// tests.
     const COMPACT: [([u8; 4], u8, u32, u16); 3] = [
         ([0x99, 0x00, 0x2b, 0x85], 1, 0x17, 5),
         ([0x99, 0x00, 0x28, 0x42], 1, 0x10, 0x42),
@@ -336,48 +341,49 @@ mod tests {
     ];
 
     #[test]
-    fn golden_vectors_of_the_drafts_compact_tag() {
+    fn compact_draft_tag_matches_the_golden_vectors() {
         for (bytes, number, code, locator) in COMPACT {
-            let repr = Repr::parse(&bytes, Layout::CompactDraft, 0x9900).expect("parses");
+            let repr = Repr::parse(&bytes, Layout::CompactDraft, 0x9900).expect("the header is valid");
             assert_eq!((repr.signal.number(), repr.code, repr.locator), (number, code, locator));
             let mut out = [0xff; 4];
-            repr.emit(&mut out).expect("fits");
+            repr.emit(&mut out).expect("the buffer is large enough");
             assert_eq!(out, bytes);
         }
     }
 
     #[test]
-    fn layouts_of_the_wide_tags() {
+    fn wide_tags_have_the_published_layout() {
         let repr = Repr {
             code: 0xabcde,
             locator: 0x1234,
             trimmed: true,
-            ..Repr::fresh(Layout::WideUec, 0x9900, Signal::HopDelay)
+            ..Repr::new(Layout::WideUec, 0x9900, Signal::HopDelay)
         };
         let mut out = [0; 8];
-        repr.emit(&mut out).expect("fits");
+        repr.emit(&mut out).expect("the buffer is large enough");
         assert_eq!(out, [0x99, 0x00, 0x24, 0x69, 0x2a, 0xbc, 0xde, 0x00]);
         assert_eq!(Repr::parse(&out, Layout::WideUec, 0x9900), Ok(repr));
         let draft = Repr { layout: Layout::ExpandedDraft, trimmed: false, ..repr };
-        draft.emit(&mut out).expect("fits");
+        draft.emit(&mut out).expect("the buffer is large enough");
         assert_eq!(out, [0x99, 0x00, 0x12, 0x34, 0x2a, 0xbc, 0xde, 0x00]);
         let mut compact = [0; 4];
         let uec = Repr { layout: Layout::CompactUec, code: 9, locator: 3, ..repr };
-        uec.emit(&mut compact).expect("fits");
+        uec.emit(&mut compact).expect("the buffer is large enough");
         assert_eq!(compact, [0x99, 0x00, 0x44, 0x87]);
     }
 
     #[test]
-    fn the_worse_bottleneck_replaces() {
+    fn worse_bottleneck_replaces_the_signal() {
         for layout in Layout::ALL {
             for number in 0..4 {
                 let signal = Signal::from_number(number);
-                let fresh = Repr::fresh(layout, 0x9900, signal);
+                let initial = Repr::new(layout, 0x9900, signal);
                 let mut bytes = [0; 8];
-                fresh.emit(&mut bytes).expect("fits");
-                let mut packet = Packet::new_checked(&mut bytes, layout, 0x9900).expect("ours");
-                // The best value replaces nothing, whoever says it.
-                assert!(!packet.update(fresh.code, 9));
+                initial.emit(&mut bytes).expect("the buffer is large enough");
+                let mut packet =
+                    Packet::new_checked(&mut bytes, layout, 0x9900).expect("the header is valid");
+                // The best possible value never replaces S.
+                assert!(!packet.update(initial.code, 9));
                 assert!(packet.update(10, 1));
                 let worse = if number < 2 { 9 } else { 11 };
                 assert!(packet.update(worse, 2));
@@ -390,46 +396,47 @@ mod tests {
     }
 
     #[test]
-    fn trimmed_and_unknown_stay_untouched() {
-        let mut packet =
-            Packet::new_checked([0x99, 0x00, 0x44, 0x82], Layout::CompactUec, 0x9900).expect("ours");
+    fn update_ignores_trimmed_packets_and_unknown_signals() {
+        let mut packet = Packet::new_checked([0x99, 0x00, 0x44, 0x82], Layout::CompactUec, 0x9900)
+            .expect("the header is valid");
         packet.mark_trimmed();
         assert!(!packet.update(31, 1));
         assert_eq!(packet.into_inner(), [0x99, 0x00, 0x44, 0x83]);
         let unknown = [0x99, 0x00, 0xe4, 0x83];
-        let mut packet = Packet::new_checked(unknown, Layout::CompactDraft, 0x9900).expect("ours");
+        let mut packet =
+            Packet::new_checked(unknown, Layout::CompactDraft, 0x9900).expect("the header is valid");
         assert!(!packet.update(31, 1) && !packet.update(0, 1));
         packet.mark_trimmed();
         assert_eq!(packet.into_inner(), unknown);
     }
 
     #[test]
-    fn reserved_bits_survive_a_hop() {
-        let mut packet =
-            Packet::new_checked([0x99, 0x00, 0x50, 0x00], Layout::CompactDraft, 0x9900).expect("ours");
+    fn update_keeps_reserved_bits() {
+        let mut packet = Packet::new_checked([0x99, 0x00, 0x50, 0x00], Layout::CompactDraft, 0x9900)
+            .expect("the header is valid");
         assert!(packet.update(u32::MAX, 1));
         assert_eq!(packet.into_inner(), [0x99, 0x00, 0x5f, 0x81]);
     }
 
     #[test]
-    fn only_delays_are_delays() {
-        let delay = Repr { code: 9, ..Repr::fresh(Layout::WideUec, 0x9900, Signal::HopDelay) };
-        let signal = delay.telemetry(&WIDE_DELAY, 4).expect("a delay");
+    fn telemetry_exists_only_for_delay_signals() {
+        let delay = Repr { code: 9, ..Repr::new(Layout::WideUec, 0x9900, Signal::HopDelay) };
+        let signal = delay.telemetry(&WIDE_DELAY, 4).expect("the signal is a delay");
         assert_eq!((signal.worst.get(), signal.hops), (9 * 128, 4));
         assert_eq!(Repr::from_telemetry(signal, Layout::WideUec, 0x9900, &WIDE_DELAY), delay);
-        let bandwidth = Repr::fresh(Layout::WideUec, 0x9900, Signal::AvailableBandwidth);
+        let bandwidth = Repr::new(Layout::WideUec, 0x9900, Signal::AvailableBandwidth);
         assert_eq!(bandwidth.telemetry(&WIDE_DELAY, 4), None);
     }
 
     #[test]
-    fn other_tags_and_short_buffers_are_refused() {
+    fn other_tags_and_short_buffers_are_rejected() {
         for layout in Layout::ALL {
             let need = layout.header_bytes();
             for have in 0..need {
                 let short = Error::Truncated { need, have };
                 assert_eq!(Repr::parse(&[0x99; 8][..have], layout, 0x9999), Err(short));
-                let fresh = Repr::fresh(layout, 0x9900, Signal::HopDelay);
-                assert_eq!(fresh.emit(&mut [0; 8][..have]), Err(short));
+                let initial = Repr::new(layout, 0x9900, Signal::HopDelay);
+                assert_eq!(initial.emit(&mut [0; 8][..have]), Err(short));
             }
             let other = Error::BadIdentifier { expected: 0x9900, found: 0x8100 };
             let vlan = [0x81, 0, 0, 0, 0, 0, 0, 0];

@@ -1,69 +1,69 @@
-//! Why bytes are not what they claim to be.
+//! The error type shared by all parsers and writers.
 
 use core::fmt;
 
-/// The cause, with the values that show it.
+/// The reason that parsing or encoding failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The buffer ends before the format does.
+    /// The buffer is shorter than the header.
     Truncated {
-        /// Bytes the format needs.
+        /// The required length in bytes.
         need: usize,
-        /// Bytes there are.
+        /// The buffer length in bytes.
         have: usize,
     },
-    /// A version this crate does not speak.
+    /// The version is not supported.
     BadVersion {
-        /// The version spoken here.
+        /// The supported version.
         expected: u8,
-        /// The version in the bytes.
+        /// The version in the header.
         found: u8,
     },
-    /// Another kind, type or option number.
+    /// The kind, type or option number does not match.
     BadKind {
-        /// The kind spoken here.
+        /// The expected kind.
         expected: u8,
-        /// The kind in the bytes.
+        /// The kind in the header.
         found: u8,
     },
-    /// Another experiment identifier (RFC 6994) or tag protocol identifier.
+    /// The experiment identifier (RFC 6994) or the tag protocol identifier does not match.
     BadIdentifier {
-        /// The identifier asked for.
+        /// The expected identifier.
         expected: u16,
-        /// The identifier in the bytes.
+        /// The identifier in the header.
         found: u16,
     },
-    /// A length field that contradicts the rest of the header.
+    /// A length field contradicts the rest of the header.
     BadLength {
-        /// Which length.
-        what: &'static str,
-        /// What the rest of the header implies.
+        /// The name of the length field.
+        field: &'static str,
+        /// The length that the rest of the header implies.
         expected: usize,
-        /// What the field says.
+        /// The field's value.
         found: usize,
     },
-    /// More hops than the format can hold.
+    /// The number of hops exceeds the format's limit.
     TooManyHops {
-        /// The most it holds.
+        /// The maximum number of hops.
         max: usize,
-        /// Hops claimed or asked for.
+        /// The number of hops in the header or requested by the caller.
         found: usize,
     },
-    /// A line rate that the rate table lacks.
+    /// The rate table does not contain this line rate.
     UnknownRate {
-        /// The rate in bits per second.
+        /// The line rate in bit/s.
         bps: u64,
     },
-    /// A rate code that the rate table lacks.
+    /// The rate table does not contain this rate code.
     UnknownRateCode {
-        /// The code in the bytes.
+        /// The code in the header.
         code: u8,
     },
-    /// A quantisation table that does not rise.
+    /// The quantisation table is not strictly increasing.
     NotMonotone {
-        /// The first entry that is not above its predecessor.
-        at: usize,
+        /// The index of the first entry that is not larger than its predecessor.
+        index: usize,
     },
 }
 
@@ -71,31 +71,31 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Truncated { need, have } => {
-                write!(f, "the buffer has {have} bytes, the format needs {need}")
+                write!(f, "the buffer has {have} bytes, but the header needs {need}")
             }
             Self::BadVersion { expected, found } => {
-                write!(f, "version {found} found, only version {expected} is spoken")
+                write!(f, "version {found} is not supported; expected version {expected}")
             }
             Self::BadKind { expected, found } => {
-                write!(f, "kind {found:#04x} found, {expected:#04x} expected")
+                write!(f, "kind is {found:#04x}, expected {expected:#04x}")
             }
             Self::BadIdentifier { expected, found } => {
-                write!(f, "identifier {found:#06x} found, {expected:#06x} expected")
+                write!(f, "identifier is {found:#06x}, expected {expected:#06x}")
             }
-            Self::BadLength { what, expected, found } => {
-                write!(f, "{what} is {found}, the rest of the header implies {expected}")
+            Self::BadLength { field, expected, found } => {
+                write!(f, "{field} is {found}, but the rest of the header implies {expected}")
             }
             Self::TooManyHops { max, found } => {
-                write!(f, "{found} hops do not fit, the format holds {max}")
+                write!(f, "{found} hops exceed the limit of {max}")
             }
             Self::UnknownRate { bps } => {
-                write!(f, "a line rate of {bps} bps is not in the rate table; add it")
+                write!(f, "the rate table does not contain {bps} bps; add this rate")
             }
             Self::UnknownRateCode { code } => {
-                write!(f, "rate code {code} is not in the rate table")
+                write!(f, "the rate table does not contain rate code {code}")
             }
-            Self::NotMonotone { at } => {
-                write!(f, "entry {at} of the quantisation table is not above the one before")
+            Self::NotMonotone { index } => {
+                write!(f, "entry {index} of the quantisation table is not larger than the previous entry")
             }
         }
     }
@@ -103,10 +103,10 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// `Ok`, or why not.
+/// The result of parsing or writing a header.
 pub type Result<T> = core::result::Result<T, Error>;
 
-/// Demands `need` bytes.
-pub(crate) const fn demand(bytes: &[u8], need: usize) -> Result<()> {
+/// Checks that the buffer has at least `need` bytes.
+pub(crate) const fn check_len(bytes: &[u8], need: usize) -> Result<()> {
     if bytes.len() < need { Err(Error::Truncated { need, have: bytes.len() }) } else { Ok(()) }
 }

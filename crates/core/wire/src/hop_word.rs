@@ -1,4 +1,4 @@
-//! HPCC's 64-bit hop record, in the paper's layout and in the artifact's.
+//! HPCC's 64-bit hop record, in both the paper's layout and the ns-3 artifact's layout.
 //!
 //! ```text
 //! paper, big-endian       : B:4 | TS:24 | txBytes:20 | qLen:16       from the most significant bit
@@ -9,42 +9,42 @@
 //! qLen     80 B x multi    one memory cell; 5.24 MB in 16 bits, 10.49 MB in 17
 //! ```
 //!
-//! Differences of the counters are modular ([`Codec::wrap`]); samples older than half the smaller wrap are
-//! ambiguous, and it is the caller who knows their age.
+//! The timestamp and the byte counter wrap, so compute differences modulo [`Codec::wrap`]. The caller must discard
+//! samples older than half the smaller modulus, because their differences are ambiguous.
 //!
 //! Source: HPCC (SIGCOMM'19) figure 7; `int-header.h` of the public ns-3 artifact.
-//! Differs: the queue saturates where the artifact truncates it.
+//! Difference: the queue length saturates here, whereas the artifact truncates it.
 
 use crate::bytes::{Field, low8};
 use crate::error::{Error, Result};
 use crate::quantiser::{HopCode, HopScale, TimeUnit};
-use poseidon_types::{BitRate, HopRecord, Wrap};
+use poseidon_types::{BitRate, CounterWrap, HopRecord};
 use zerocopy::big_endian::U64;
 
-/// Bytes of one hop.
+/// The size of one hop record, in bytes.
 pub const HOP_BYTES: usize = 8;
 
-/// Line rates by code. A rate that is not here cannot be carried: [`Error::UnknownRate`].
+/// Maps rate codes to line rates. Encoding a rate that is not in the table returns [`Error::UnknownRate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateTable([BitRate; 16]);
 
 impl RateTable {
-    /// The ns-3 artifact's codes 0 to 4, and code 7 (40 Gbps) of PowerTCP's fork of it.
+    /// Codes 0 to 4 from the ns-3 artifact, and code 7 (40 Gbps) from PowerTCP's fork.
     pub const PUBLISHED: Self = Self::from_gbps([25, 50, 100, 200, 400, 0, 0, 40, 0, 0, 0, 0, 0, 0, 0, 0]);
 
-    /// A table in Gbps; zero marks an unused code.
+    /// Creates a table from rates in Gbps. Zero marks an unused code.
     pub const fn from_gbps(gbps: [u16; 16]) -> Self {
         let mut rates = [BitRate::ZERO; 16];
         let mut code = 0;
         while code < 16 {
-            // A widening cast in a const fn, where `From` is not available.
+            // `From` cannot be called in a const fn.
             rates[code] = BitRate::from_gbps(gbps[code] as u64);
             code += 1;
         }
         Self(rates)
     }
 
-    /// A table of any rates; zero marks an unused code.
+    /// Creates a table from arbitrary rates. Zero marks an unused code.
     pub const fn new(rates: [BitRate; 16]) -> Self {
         Self(rates)
     }
@@ -66,18 +66,18 @@ impl RateTable {
     }
 }
 
-/// Which of the two published layouts.
+/// The published hop-record layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Figure 7 of the paper.
+    /// The layout in figure 7 of the paper.
     Paper,
-    /// The ns-3 artifact.
+    /// The ns-3 artifact's layout.
     Ns3,
 }
 
 struct Fields {
     rate: Field,
-    at: Field,
+    timestamp: Field,
     sent: Field,
     queue: Field,
 }
@@ -87,13 +87,13 @@ impl Layout {
         match self {
             Self::Paper => Fields {
                 rate: Field::new(60, 4),
-                at: Field::new(36, 24),
+                timestamp: Field::new(36, 24),
                 sent: Field::new(16, 20),
                 queue: Field::new(0, 16),
             },
             Self::Ns3 => Fields {
                 rate: Field::new(0, 3),
-                at: Field::new(3, 24),
+                timestamp: Field::new(3, 24),
                 sent: Field::new(27, 20),
                 queue: Field::new(47, 17),
             },
@@ -101,29 +101,29 @@ impl Layout {
     }
 }
 
-/// Hop records to words and back: the quantiser of every format made of these words.
+/// Converts between hop records and 64-bit words. Also serves as the quantiser for all formats that use these words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Codec {
-    /// The layout of a word.
+    /// The word layout.
     pub layout: Layout,
-    /// The line rates.
+    /// The table that maps rate codes to line rates.
     pub rates: RateTable,
-    /// The artifact's `multi`: both byte units are multiplied by it. Zero counts as one.
+    /// The artifact's `multi` factor, which scales both byte units. Zero is treated as one.
     pub multi: u16,
 }
 
 impl Codec {
-    /// A layout with the published rates and units.
+    /// Creates a codec that uses the published rates and units.
     pub const fn new(layout: Layout) -> Self {
         Self { layout, rates: RateTable::PUBLISHED, multi: 1 }
     }
 
-    /// The widths and units of the counters.
+    /// Returns the field widths and units.
     pub fn scale(&self) -> HopScale {
         let multi = u32::from(self.multi.max(1));
         HopScale {
-            at_unit: TimeUnit::NANO,
-            at_bits: 24,
+            timestamp_unit: TimeUnit::NANO,
+            timestamp_bits: 24,
             sent_unit: 128 * multi,
             sent_bits: 20,
             queue_unit: 80 * multi,
@@ -135,45 +135,48 @@ impl Codec {
         }
     }
 
-    /// The word of a record.
+    /// Encodes a record.
     pub fn encode(&self, record: &HopRecord) -> Result<u64> {
         let fields = self.layout.fields();
         let code = self.scale().encode(record);
         let rate = self.rates.code(record.rate, fields.rate.max())?;
         let word = fields.rate.set(0, rate);
-        let word = fields.at.set(word, code.at);
+        let word = fields.timestamp.set(word, code.timestamp);
         let word = fields.sent.set(word, code.sent);
         Ok(fields.queue.set(word, code.queue))
     }
 
-    /// The record of a word.
+    /// Decodes a word.
     pub fn decode(&self, word: u64) -> Result<HopRecord> {
         let fields = self.layout.fields();
-        let code =
-            HopCode { at: fields.at.get(word), sent: fields.sent.get(word), queue: fields.queue.get(word) };
+        let code = HopCode {
+            timestamp: fields.timestamp.get(word),
+            sent: fields.sent.get(word),
+            queue: fields.queue.get(word),
+        };
         Ok(HopRecord { rate: self.rates.rate(low8(fields.rate.get(word)))?, ..self.scale().decode(code) })
     }
 
-    /// What a receiver reads where the hop measured `exact`.
-    pub fn carry(&self, exact: &HopRecord) -> Result<HopRecord> {
+    /// Returns the record that the receiver decodes if the hop measured `exact`.
+    pub fn quantise(&self, exact: &HopRecord) -> Result<HopRecord> {
         self.rates.code(exact.rate, self.layout.fields().rate.max())?;
-        Ok(self.scale().carry(exact))
+        Ok(self.scale().quantise(exact))
     }
 
-    /// Where the counters wrap.
-    pub fn wrap(&self) -> Wrap {
+    /// Returns the values at which the counters wrap.
+    pub fn wrap(&self) -> CounterWrap {
         self.scale().wrap()
     }
 }
 
-/// `nHop:4 | pathID:12`, which stands before the words in HPCC and PowerTCP.
+/// The `nHop:4 | pathID:12` header that precedes the words in HPCC and PowerTCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Base {
+pub(crate) struct StackHeader {
     pub(crate) hops: u8,
     pub(crate) path_id: u16,
 }
 
-impl Base {
+impl StackHeader {
     pub(crate) const BYTES: usize = 2;
 
     pub(crate) const fn parse(word: u16) -> Self {
@@ -184,15 +187,15 @@ impl Base {
         (u16::from(self.hops & 0x0f) << 12) | (self.path_id & 0x0fff)
     }
 
-    /// After one more switch: the path id is the exclusive or of the switches' ids.
-    pub(crate) const fn after(self, switch_id: u16) -> Self {
+    /// Returns the header after the packet passes one more switch. The path ID is the XOR of all switch IDs.
+    pub(crate) const fn after_switch(self, switch_id: u16) -> Self {
         Self { hops: self.hops.saturating_add(1), path_id: (self.path_id ^ switch_id) & 0x0fff }
     }
 }
 
-/// The big-endian word at hop `index` of a stack that begins at byte `at`.
-pub(crate) fn word_at(bytes: &[u8], at: usize, index: usize) -> u64 {
-    crate::bytes::load::<U64>(bytes, at + index * HOP_BYTES).get()
+/// Reads hop `index`'s big-endian word from a stack that starts at byte `offset`.
+pub(crate) fn load_word(bytes: &[u8], offset: usize, index: usize) -> u64 {
+    crate::bytes::load::<U64>(bytes, offset + index * HOP_BYTES).get()
 }
 
 #[cfg(test)]
@@ -200,10 +203,11 @@ mod tests {
     use super::*;
     use poseidon_types::{Bytes, Nanos};
 
-    /// Code 2, 0x123456 ns, 0xabcde units sent, and a queue of its own for each width; bytes as gcc made them.
+    /// The record behind the golden words: rate code 2, 0x123456 ns, 0xabcde units sent. A C program generated the
+    /// words.
     fn record(queue_units: u64) -> HopRecord {
         HopRecord {
-            at: Nanos::new(0x12_3456),
+            timestamp: Nanos::new(0x12_3456),
             sent: Bytes::new(0xa_bcde * 128),
             queue: Bytes::new(queue_units * 80),
             rate: BitRate::from_gbps(100),
@@ -211,41 +215,41 @@ mod tests {
     }
 
     #[test]
-    fn golden_words() {
+    fn words_match_the_golden_vectors() {
         let paper = Codec::new(Layout::Paper);
-        let word = paper.encode(&record(0xf0f0)).expect("known rate");
+        let word = paper.encode(&record(0xf0f0)).expect("the rate is in the table");
         assert_eq!(word.to_be_bytes(), [0x21, 0x23, 0x45, 0x6a, 0xbc, 0xde, 0xf0, 0xf0]);
         assert_eq!(paper.decode(word), Ok(record(0xf0f0)));
         let ns3 = Codec::new(Layout::Ns3);
-        let word = ns3.encode(&record(0x1_f0f0)).expect("known rate");
+        let word = ns3.encode(&record(0x1_f0f0)).expect("the rate is in the table");
         assert_eq!(word.to_le_bytes(), [0xb2, 0xa2, 0x91, 0xf0, 0xe6, 0x55, 0x78, 0xf8]);
         assert_eq!(ns3.decode(word), Ok(record(0x1_f0f0)));
     }
 
     #[test]
-    fn unknown_rates_are_not_guessed() {
+    fn unknown_rates_are_errors() {
         let codec = Codec::new(Layout::Paper);
         let slow = HopRecord { rate: BitRate::from_gbps(10), ..record(0) };
         let unknown = Err(Error::UnknownRate { bps: 10_000_000_000 });
         assert_eq!(codec.encode(&slow), unknown);
-        assert!(codec.carry(&slow).is_err() && codec.carry(&HopRecord::default()).is_err());
+        assert!(codec.quantise(&slow).is_err() && codec.quantise(&HopRecord::default()).is_err());
         assert_eq!(codec.decode(5 << 60), Err(Error::UnknownRateCode { code: 5 }));
-        // A code of four bits does not fit the artifact's three.
+        // A four-bit code does not fit in the artifact's three-bit field.
         let mut gbps = [0; 16];
         gbps[9] = 800;
         let rates = RateTable::from_gbps(gbps);
         let fast = HopRecord { rate: BitRate::from_gbps(800), ..record(0) };
-        let with = |layout| Codec { rates, ..Codec::new(layout) };
-        assert!(with(Layout::Paper).encode(&fast).is_ok());
-        assert!(with(Layout::Ns3).encode(&fast).is_err());
-        assert!(with(Layout::Ns3).carry(&fast).is_err());
+        let codec_for = |layout| Codec { rates, ..Codec::new(layout) };
+        assert!(codec_for(Layout::Paper).encode(&fast).is_ok());
+        assert!(codec_for(Layout::Ns3).encode(&fast).is_err());
+        assert!(codec_for(Layout::Ns3).quantise(&fast).is_err());
     }
 
     #[test]
-    fn multi_widens_both_units() {
+    fn multi_scales_both_byte_units() {
         let codec = Codec { multi: 4, ..Codec::new(Layout::Paper) };
         assert_eq!(codec.wrap().sent, Bytes::new(4 << 27));
-        let read = codec.carry(&record(1_000)).expect("known rate");
+        let read = codec.quantise(&record(1_000)).expect("the rate is in the table");
         assert_eq!(read.queue, Bytes::new(80_000));
         assert_eq!(read.sent.get() % 512, 0);
     }

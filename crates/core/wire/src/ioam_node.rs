@@ -1,4 +1,4 @@
-//! What one node writes into an IOAM trace: the trace-type bits and the fields they ask for.
+//! Per-node data in an IOAM trace: the trace-type bits and the fields that they request.
 //!
 //! ```text
 //! bit  bytes  content                            bit  bytes  content
@@ -8,42 +8,52 @@
 //!  3    4     timestamp, fraction                10    8     namespace data
 //!  4    4     transit delay, ns                  11    4     buffer occupancy
 //!  5    4     namespace data                     12-21 4     undefined: all ones
-//!  6    4     queue depth                        22    4 + n opaque snapshot, behind the others
+//!  6    4     queue depth                        22    4 + n opaque snapshot, after the others
 //! ```
 //!
-//! Source: RFC 9197 section 4.4.2. Bits 12 to 21 are filled with all ones, the first of the two ways that section
-//! 4.4.1 allows; bit 23 is reserved and ignored.
+//! Source: RFC 9197 section 4.4.2. The fields for bits 12 to 21 are set to all ones, which is the first of the two
+//! options in section 4.4.1. Bit 23 is reserved and ignored.
 
 use crate::bytes::{join16, join32, load, low32, split16, split32, store};
-use crate::quantiser::Steps;
+use crate::quantiser::LinearScale;
 use zerocopy::big_endian::{U32, U64};
 
-/// The transit delay: nanoseconds in 31 bits. `0x80000000` means "that much or more"; all ones is unavailable.
-pub const TRANSIT_DELAY: Steps = Steps::new(0, 32).up_to(0x8000_0000);
-/// An opaque snapshot of no words and no schema.
+/// The transit delay scale: nanoseconds in 31 bits. `0x80000000` means "this delay or more".
+pub const TRANSIT_DELAY: LinearScale = LinearScale::new(0, 32).with_max_code(0x8000_0000);
+/// An opaque snapshot with no data and no schema.
 pub(crate) const OPAQUE_ABSENT: u32 = 0x00ff_ffff;
 
-/// The trace type: 24 bits, bit 0 the most significant.
+/// A 24-bit bitmap of the fields that each node writes. Bit 0 is the most significant bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct TraceType(pub u32);
+pub struct TraceType(u32);
 
 impl TraceType {
+    /// Creates a trace type from the low 24 bits of `bits`.
+    pub const fn new(bits: u32) -> Self {
+        Self(bits & 0xff_ffff)
+    }
+
+    /// Returns the 24-bit bitmap.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
     const fn has(self, bit: u32) -> bool {
         self.0 & (0x80_0000 >> bit) != 0
     }
 
-    /// Whether an opaque snapshot follows the fixed fields.
+    /// Returns whether an opaque snapshot follows the fixed fields.
     pub const fn has_opaque(self) -> bool {
         self.has(22)
     }
 
-    /// Words of the fixed fields: NodeLen.
+    /// Returns NodeLen, the total size of the fixed fields in words.
     pub const fn words(self) -> usize {
-        // Bits 0 to 21; bits 8, 9 and 10 are wide.
+        // Bits 0 to 21 request fixed fields. The fields for bits 8, 9 and 10 are 8 bytes long.
         ((self.0 & 0xff_fffc).count_ones() + (self.0 & 0x00_e000).count_ones()) as usize
     }
 
-    /// Where the field of `bit` begins in the node's bytes.
+    /// Returns the offset of the field for `bit`, or `None` if the bit is not set.
     const fn offset(self, bit: u32) -> Option<usize> {
         if !self.has(bit) {
             return None;
@@ -53,32 +63,32 @@ impl TraceType {
     }
 }
 
-/// The fields of one node; `None` where it was not asked for or not available.
+/// One node's fields. A field is `None` if it was not requested or is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Node {
-    /// The packet's hop limit at this node; zero where not asked for.
+    /// The packet's hop limit at this node, or zero if it was not requested.
     pub hop_limit: u8,
-    /// The node, 24 bits.
+    /// The 24-bit node ID.
     pub node_id: Option<u32>,
-    /// Interfaces, ingress and egress.
+    /// The ingress and egress interfaces, 16 bits each.
     pub ports: Option<(u16, u16)>,
-    /// Time of the packet, whole seconds.
+    /// The seconds part of the timestamp.
     pub seconds: Option<u32>,
-    /// Time of the packet, the rest; its unit depends on the clock's format.
+    /// The fractional part of the timestamp. The unit depends on the timestamp format.
     pub fraction: Option<u32>,
-    /// Time in the node, as [`TRANSIT_DELAY`] codes it.
+    /// The time that the packet spent in the node, encoded with [`TRANSIT_DELAY`].
     pub transit_delay: Option<u32>,
-    /// What the namespace defines.
+    /// The 32-bit namespace-specific data.
     pub namespace_data: Option<u32>,
-    /// The egress queue; bytes in Linux, device-defined elsewhere.
+    /// The egress queue depth. Linux reports bytes; on other devices, the unit is device-specific.
     pub queue_depth: Option<u32>,
-    /// The node, 56 bits.
+    /// The 56-bit node ID.
     pub node_id_wide: Option<u64>,
-    /// Interfaces, ingress and egress, wide.
+    /// The ingress and egress interfaces, 32 bits each.
     pub interfaces: Option<(u32, u32)>,
-    /// What the namespace defines, wide.
+    /// The 64-bit namespace-specific data.
     pub namespace_data_wide: Option<u64>,
-    /// The shared buffer, device-defined.
+    /// The shared-buffer occupancy, in device-specific units.
     pub buffer_occupancy: Option<u32>,
 }
 
@@ -86,10 +96,10 @@ const ID24: u32 = 0x00ff_ffff;
 const ID56: u64 = 0x00ff_ffff_ffff_ffff;
 
 impl Node {
-    /// Reads a node's fixed fields.
-    pub(crate) fn parse(bytes: &[u8], kind: TraceType) -> Self {
-        let raw = |bit| kind.offset(bit).map(|at| load::<U32>(bytes, at).get());
-        let raw_wide = |bit| kind.offset(bit).map(|at| load::<U64>(bytes, at).get());
+    /// Parses a node's fixed fields.
+    pub(crate) fn parse(bytes: &[u8], trace_type: TraceType) -> Self {
+        let raw = |bit| trace_type.offset(bit).map(|offset| load::<U32>(bytes, offset).get());
+        let raw_wide = |bit| trace_type.offset(bit).map(|offset| load::<U64>(bytes, offset).get());
         let word = |bit| raw(bit).filter(|word| *word != u32::MAX);
         let wide = |bit| raw_wide(bit).filter(|wide| *wide != u64::MAX);
         let hop_limit = raw(0)
@@ -111,8 +121,8 @@ impl Node {
         }
     }
 
-    /// Writes a node's fixed fields, all ones wherever there is nothing to say. No checksum covers the option.
-    pub(crate) fn emit(&self, bytes: &mut [u8], kind: TraceType) {
+    /// Writes a node's fixed fields. Unavailable fields are set to all ones. No checksum covers the option.
+    pub(crate) fn emit(&self, bytes: &mut [u8], trace_type: TraceType) {
         bytes.fill(0xff);
         let hop_limit = u64::from(self.hop_limit);
         let id = low32(hop_limit << 24) | self.node_id.map_or(ID24, |id| id & ID24);
@@ -128,16 +138,16 @@ impl Node {
             (11, self.buffer_occupancy),
         ];
         for (bit, word) in words {
-            if let (Some(at), Some(word)) = (kind.offset(bit), word) {
-                let _ = store(bytes, at, &U32::new(word));
+            if let (Some(offset), Some(word)) = (trace_type.offset(bit), word) {
+                let _ = store(bytes, offset, &U32::new(word));
             }
         }
         let id = (hop_limit << 56) | self.node_id_wide.map_or(ID56, |id| id & ID56);
         let interfaces = self.interfaces.map(join32);
         let wides = [(8, Some(id)), (9, interfaces), (10, self.namespace_data_wide)];
         for (bit, wide) in wides {
-            if let (Some(at), Some(wide)) = (kind.offset(bit), wide) {
-                let _ = store(bytes, at, &U64::new(wide));
+            if let (Some(offset), Some(wide)) = (trace_type.offset(bit), wide) {
+                let _ = store(bytes, offset, &U64::new(wide));
             }
         }
     }
@@ -151,16 +161,16 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn words_by_trace_type() {
-        assert_eq!(TraceType(0xca_1000).words(), 5);
-        assert_eq!(TraceType(0xff_ffff).words(), 25);
-        assert_eq!(TraceType(0x00_0003).words(), 0);
-        assert_eq!(TraceType(0xca_1000).offset(11), Some(16));
-        assert_eq!(TraceType(0xff_ffff).offset(11), Some(4 * 14));
+    fn trace_type_determines_the_number_of_words() {
+        assert_eq!(TraceType::new(0xca_1000).words(), 5);
+        assert_eq!(TraceType::new(0xff_ffff).words(), 25);
+        assert_eq!(TraceType::new(0x00_0003).words(), 0);
+        assert_eq!(TraceType::new(0xca_1000).offset(11), Some(16));
+        assert_eq!(TraceType::new(0xff_ffff).offset(11), Some(4 * 14));
     }
 
     #[test]
-    fn a_transit_delay_overflows_into_its_top_bit() {
+    fn transit_delay_saturates_at_its_top_bit() {
         assert_eq!(TRANSIT_DELAY.encode(700), 700);
         assert_eq!(TRANSIT_DELAY.encode((1 << 31) - 1), 0x7fff_ffff);
         assert_eq!(TRANSIT_DELAY.encode(1 << 40), 0x8000_0000);
@@ -168,7 +178,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_trace_type_reads_back(kind in 0_u32..1 << 24, a: u32, b: u64, c: u16, hop_limit: u8) {
+        fn any_trace_type_parses_to_the_emitted_fields(bits in 0_u32..1 << 24, a: u32, b: u64, c: u16, hop_limit: u8) {
             let node = Node {
                 hop_limit,
                 node_id: Some(a & ID24),
@@ -183,22 +193,22 @@ mod tests {
                 namespace_data_wide: Some(b),
                 buffer_occupancy: None,
             };
-            let kind = TraceType(kind);
+            let trace_type = TraceType::new(bits);
             let mut bytes = [0; 25 * 4];
-            let bytes = &mut bytes[..4 * kind.words()];
-            node.emit(bytes, kind);
-            let read = Node::parse(bytes, kind);
-            let mut again = [0; 25 * 4];
-            let again = &mut again[..4 * kind.words()];
-            read.emit(again, kind);
-            prop_assert_eq!(bytes, again);
-            prop_assert_eq!(read.queue_depth, node.queue_depth.filter(|_| kind.has(6)));
+            let bytes = &mut bytes[..4 * trace_type.words()];
+            node.emit(bytes, trace_type);
+            let read = Node::parse(bytes, trace_type);
+            let mut emitted = [0; 25 * 4];
+            let emitted = &mut emitted[..4 * trace_type.words()];
+            read.emit(emitted, trace_type);
+            prop_assert_eq!(bytes, emitted);
+            prop_assert_eq!(read.queue_depth, node.queue_depth.filter(|_| trace_type.has(6)));
         }
     }
 
-    /// Every field once, in the order of the trace type's bits, with bytes that no two fields share.
+    /// Gives every field a distinct value and checks that its position matches its trace-type bit.
     #[test]
-    fn every_field_stands_where_its_bit_says() {
+    fn every_field_has_the_position_of_its_bit() {
         let node = Node {
             hop_limit: 0x11,
             node_id: Some(0x12_1314),
@@ -215,7 +225,7 @@ mod tests {
         };
         let golden = hex("11121314 21222324 31323334 41424344 51525354 61626364 71727374 ffffffff
              1192939495969798 a1a2a3a4a5a6a7a8 b1b2b3b4b5b6b7b8 c1c2c3c4");
-        let all = TraceType(0xff_f000);
+        let all = TraceType::new(0xff_f000);
         assert_eq!((4 * all.words(), golden.len()), (60, 60));
         let mut bytes = [0; 60];
         node.emit(&mut bytes, all);

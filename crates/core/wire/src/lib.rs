@@ -1,28 +1,34 @@
-//! In-band telemetry formats: how the signals of congestion control look in bytes.
+//! In-band telemetry formats, which define how packets carry congestion signals.
+//!
+//! # Tour
+//!
+//! Each format has its own module, and all modules share the same structure. The module documentation shows a byte
+//! diagram and cites the source. `Packet` is a view of a buffer: the constructor checks the length, and the getters
+//! never panic. Switches call `update` or `push`. `Repr` is the parsed header: it provides `parse`, `emit` and
+//! `buffer_len`, and converts to the types in [`poseidon_types::telemetry`].
 //!
 //! | module | bytes | signal | source |
 //! |---|---|---|---|
-//! | [`shim`] | 4 | largest hop delay, hops that measured | this project, after UDP |
-//! | [`reflection`] | 4 | the same, back to the sender | this project, in the acknowledgement |
-//! | [`bare16`] | 2 | largest hop delay | Poseidon, NSDI'23, listing 1 |
-//! | [`tcp_option`] | 8 | largest hop delay and its echo | this project, RFC 6994 experiment |
+//! | [`shim`] | 4 | maximum hop delay, number of hops | this project, after UDP |
+//! | [`reflection`] | 4 | echo of the shim | this project, in the acknowledgement |
+//! | [`bare16`] | 2 | maximum hop delay | Poseidon, NSDI'23, listing 1 |
+//! | [`tcp_option`] | 8 | maximum hop delay and its echo | this project, RFC 6994 experiment |
 //! | [`csig`] | 4 or 8 | one of four bottleneck signals | draft-ravi-ippm-csig-01, UEC |
 //! | [`hpcc`] | 2 + 8 per hop | hop records | HPCC, SIGCOMM'19, figure 7 |
 //! | [`hpcc_ns3`] | 42 | hop records | HPCC's ns-3 artifact |
 //! | [`powertcp`] | 4 + 8 per slot | hop records | PowerTCP, NSDI'22, section 3.6 |
-//! | [`int_md`] | 16 + 4 per word | what each hop was asked for | P4-INT v2.1, embed data |
-//! | [`ioam`] | 12 + 4 per word | what each node was asked for | RFC 9197, RFC 9486 |
+//! | [`int_md`] | 16 + 4 per word | requested per-hop metadata | P4-INT v2.1, embed data |
+//! | [`ioam`] | 12 + 4 per word | requested per-node data | RFC 9197, RFC 9486 |
 //!
-//! Every file has the same shape: the byte diagram and its source; `Packet`, a view over bytes whose checked
-//! constructor is the only one and whose getters cannot panic; `update`, what a switch does; `Repr`, what the
-//! bytes say, with `parse`, `emit` and `buffer_len`; and the way to and from [`poseidon_types::telemetry`].
+//! All formats follow three rules:
 //!
-//! Three rules hold in all of them. Any bytes are safe input: the answer is a value or an [`Error`] that names the
-//! cause. An update leaves alone what it must not touch and saturates; only a hop's clock and byte counter wrap, and
-//! their format says where. Where a checksum covers the bytes, the update returns the [`checksum::Delta`] that repairs
-//! it. Units are the caller's to give, because headers do not name them.
+//! * Parsers accept arbitrary bytes. They return either a value or a descriptive [`Error`].
+//! * An update changes only the fields that a switch may write. All values saturate, except that a hop's timestamp and
+//!   byte counter wrap.
+//! * If a checksum covers the bytes, the update returns the [`checksum::Delta`] that corrects it.
 //!
-//! [`quantiser`] does to plain values what the formats do to them, for simulators that carry no bytes.
+//! Headers do not carry units, so the caller must supply them. [`quantiser`] applies a format's rounding to plain
+//! values, for simulators that do not encode bytes.
 //!
 //! ```
 //! use poseidon_types::Nanos;
@@ -63,3 +69,8 @@ pub mod tcp_option;
 mod testing;
 
 pub use error::{Error, Result};
+
+/// Runs the README example as a doctest.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeDoctests;

@@ -1,53 +1,54 @@
-//! What a value becomes by passing through a format, without the bytes: grain, saturation, wrap.
+//! Quantisers apply a wire format's rounding, saturation and wrap-around to a value without encoding it as bytes.
 //!
-//! A simulator carries decoded values and passes each through the quantiser of the format it imitates, so a law
-//! sees what the wire can carry. Every format names its quantiser; the tests hold each one against real bytes.
+//! A simulator stores decoded values and applies the simulated format's quantiser, so a law sees the same values as on
+//! a real network. Every format provides a quantiser. Tests check each quantiser against the encoded bytes.
 //!
-//! * [`Scale`]: value to code and back, by equal [`Steps`], by [`Ticks`] of a device, or by a table of [`Ranges`].
-//! * [`DelayQuantiser`]: a whole [`MaxHopDelay`].
-//! * [`HopScale`]: the counters of a [`HopRecord`].
+//! * [`Scale`]: converts between values and codes. [`LinearScale`] uses equal steps, [`TickScale`] counts ticks of a
+//!   device clock, and [`TableScale`] uses a table of ranges.
+//! * [`DelayQuantiser`]: quantises a [`MaxHopDelay`].
+//! * [`HopScale`]: quantises a [`HopRecord`].
 //!
-//! Rounding is always down, but a value below the first range reads as its lower end; codes keep the order of values. Hence the maximum of codes is the code of the
-//! maximum: a switch may compare codes and never see the value.
+//! Values are rounded down, except that a value below the first range is rounded up to the start of that range. Scales
+//! are monotone, so the largest value has the largest code. A switch can therefore compare codes without decoding them.
 
 use crate::bytes::low32;
 use crate::error::{Error, Result};
-use poseidon_types::{Bytes, HopRecord, MaxHopDelay, Nanos, Wrap};
+use poseidon_types::{Bytes, CounterWrap, HopRecord, MaxHopDelay, Nanos};
 
-/// A monotone map from values (in the signal's own unit) to small codes and back.
+/// A monotone mapping from values, in the signal's unit, to small integer codes.
 pub trait Scale {
-    /// The largest code. As a reading it means "this or more".
+    /// Returns the largest code, which means "this value or more".
     fn max_code(&self) -> u32;
-    /// The code of the range that `value` lies in; saturates at both ends.
+    /// Returns the code for the range that contains `value`. Saturates at both ends.
     fn encode(&self, value: u64) -> u32;
-    /// The lower end of the range of `code`; saturates.
+    /// Returns the lower end of the range for `code`. Saturates on overflow.
     fn decode(&self, code: u32) -> u64;
 
-    /// The delay of `code`.
-    fn delay(&self, code: u32) -> Nanos {
+    /// Decodes a delay.
+    fn decode_delay(&self, code: u32) -> Nanos {
         Nanos::new(self.decode(code))
     }
 
-    /// The delay of `code`, and whether it may be more.
-    fn reading(&self, code: u32) -> (Nanos, bool) {
-        (self.delay(code), code >= self.max_code())
+    /// Decodes a delay and returns whether the code is saturated.
+    fn decode_with_saturation(&self, code: u32) -> (Nanos, bool) {
+        (self.decode_delay(code), code >= self.max_code())
     }
 
-    /// The code of `delay`.
-    fn delay_code(&self, delay: Nanos) -> u32 {
+    /// Encodes a delay.
+    fn encode_delay(&self, delay: Nanos) -> u32 {
         self.encode(delay.get())
     }
 
-    /// The same for a field of sixteen bits, which a wider scale saturates.
-    fn code16(&self, delay: Nanos) -> u16 {
-        u16::try_from(self.delay_code(delay)).unwrap_or(u16::MAX)
+    /// Encodes a delay for a 16-bit field. Codes that do not fit in 16 bits saturate.
+    fn encode_delay_u16(&self, delay: Nanos) -> u16 {
+        u16::try_from(self.encode_delay(delay)).unwrap_or(u16::MAX)
     }
 
-    /// What `code` says in a format that does not count hops, on a path where `assumed_hops` are known to measure.
-    /// A code above zero proves that at least one hop did.
-    fn uncounted(&self, code: u32, assumed_hops: u8) -> MaxHopDelay {
+    /// Decodes a delay from a format without a hop count, for a path with `assumed_hops` telemetry-capable hops. A
+    /// nonzero code implies at least one hop.
+    fn decode_uncounted(&self, code: u32, assumed_hops: u8) -> MaxHopDelay {
         MaxHopDelay {
-            worst: self.delay(code),
+            worst: self.decode_delay(code),
             hops: assumed_hops.max(u8::from(code > 0)),
             incomplete: false,
             saturated: code >= self.max_code(),
@@ -55,16 +56,17 @@ pub trait Scale {
     }
 }
 
-/// Equal steps of a power of two above a base that is zero or a power of two: `base + code * 2^step_log2`.
+/// A scale with equal steps: `base + code * 2^step_log2`, where the base is zero or a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Steps {
+pub struct LinearScale {
     base: u64,
     step_log2: u8,
     max_code: u32,
 }
 
-impl Steps {
-    /// Codes of `bits` bits (1 to 32), one step being `2^step_log2` (at most 2^32). Outside values are clamped.
+impl LinearScale {
+    /// Creates a scale with `bits`-bit codes (1 to 32) and steps of `2^step_log2` (at most 2^32). Both arguments are
+    /// clamped to their valid ranges.
     pub const fn new(step_log2: u8, bits: u8) -> Self {
         let bits = if bits < 1 { 1 } else { bits };
         Self {
@@ -74,34 +76,34 @@ impl Steps {
         }
     }
 
-    /// Code zero begins at `2^base_log2` (at most 2^63).
+    /// Returns this scale with code zero mapped to `2^base_log2` (at most 2^63).
     #[must_use]
-    pub const fn above_base(self, base_log2: u8) -> Self {
+    pub const fn with_base_log2(self, base_log2: u8) -> Self {
         let base = 1 << if base_log2 > 63 { 63 } else { base_log2 };
         Self { base, ..self }
     }
 
-    /// The code of all ones means something else (none, not available) and is never produced.
+    /// Returns this scale without the all-ones code, which some formats reserve for "not available".
     #[must_use]
     pub const fn without_all_ones(self) -> Self {
         Self { max_code: self.max_code.saturating_sub(1), ..self }
     }
 
-    /// In a field of sixteen bits, which a wider scale saturates.
+    /// Returns this scale limited to 16-bit codes.
     #[must_use]
     pub(crate) const fn in_16_bits(self) -> Self {
         let max_code = if self.max_code > 0xffff { 0xffff } else { self.max_code };
         Self { max_code, ..self }
     }
 
-    /// With another largest code.
+    /// Returns this scale with a different maximum code.
     #[must_use]
-    pub const fn up_to(self, max_code: u32) -> Self {
+    pub const fn with_max_code(self, max_code: u32) -> Self {
         Self { max_code, ..self }
     }
 }
 
-impl Scale for Steps {
+impl Scale for LinearScale {
     fn max_code(&self) -> u32 {
         self.max_code
     }
@@ -112,114 +114,121 @@ impl Scale for Steps {
     }
 
     fn decode(&self, code: u32) -> u64 {
-        // Cannot overflow the shift: 32 bits moved up by at most 32.
+        // The shift cannot overflow, because it shifts a 32-bit value left by at most 32 bits.
         self.base.saturating_add(u64::from(code.min(self.max_code)) << self.step_log2)
     }
 }
 
-/// 32 ranges chosen by the operator (CSIG's compact form): each is named by its lower end.
+/// A scale with 32 operator-defined ranges, as used in CSIG's compact tag. Each code decodes to the lower end of its
+/// range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ranges([u64; Self::COUNT]);
+pub struct TableScale([u64; Self::COUNT]);
 
-impl Ranges {
-    /// Ranges in a table: five bits of code.
+impl TableScale {
+    /// The number of ranges that a five-bit code can address.
     pub const COUNT: usize = 32;
 
-    /// The table whose ranges begin at `lower_ends`, which must rise. Values below the first lie in the first.
+    /// Creates a scale whose ranges start at `lower_ends`, which must be strictly increasing. Values below the first
+    /// range are treated as part of it.
     pub const fn new(lower_ends: [u64; Self::COUNT]) -> Result<Self> {
-        let mut at = 1;
-        while at < Self::COUNT {
-            if lower_ends[at] <= lower_ends[at - 1] {
-                return Err(Error::NotMonotone { at });
+        let mut index = 1;
+        while index < Self::COUNT {
+            if lower_ends[index] <= lower_ends[index - 1] {
+                return Err(Error::NotMonotone { index });
             }
-            at += 1;
+            index += 1;
         }
         Ok(Self(lower_ends))
     }
 }
 
-impl Scale for Ranges {
+impl Scale for TableScale {
     fn max_code(&self) -> u32 {
         31
     }
 
     fn encode(&self, value: u64) -> u32 {
-        let begun = self.0.iter().filter(|lower| **lower <= value).count();
-        u32::try_from(begun.saturating_sub(1)).unwrap_or(31)
+        let started = self.0.iter().filter(|lower| **lower <= value).count();
+        u32::try_from(started.saturating_sub(1)).unwrap_or(31)
     }
 
     fn decode(&self, code: u32) -> u64 {
-        let at = usize::try_from(code).unwrap_or(usize::MAX).min(Self::COUNT - 1);
-        self.0.get(at).copied().unwrap_or(u64::MAX)
+        let index = usize::try_from(code).unwrap_or(usize::MAX).min(Self::COUNT - 1);
+        self.0.get(index).copied().unwrap_or(u64::MAX)
     }
 }
 
-/// How a receiver learns the number of hops that measured.
+/// How a format reports the hop count to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HopCount {
-    /// The format counts them, up to this number, and tells whether a hop could not measure.
+    /// The format has a hop counter and a flag that is set if a hop could not measure its delay.
     Counted {
-        /// The counter stops here.
+        /// The value at which the counter saturates.
         max: u8,
     },
-    /// The format keeps one entry per hop and has room for this many; a hop that finds none is left out and flagged.
+    /// The format has one entry per hop and a flag that is set if no free entry was left for a hop.
     Stacked {
-        /// Entries.
-        room: u8,
+        /// The number of entries.
+        capacity: u8,
     },
-    /// The format does not count: this many are known to measure on the path.
+    /// The format has no hop count. The caller supplies the number of telemetry-capable hops.
     Assumed(u8),
 }
 
-/// What a format that carries one delay does to it.
+/// The quantiser for formats that carry a single delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelayQuantiser<S> {
-    /// Delay to code.
+    /// The delay scale.
     pub scale: S,
-    /// Hops to what the receiver knows of them.
+    /// How the format reports the hop count.
     pub hops: HopCount,
 }
 
 impl<S: Scale> DelayQuantiser<S> {
-    /// What a receiver reads where the hops measured `exact`. A stack that had no room for some of them has lost which: it is
-    /// flagged incomplete, and [`Self::carry_hops`] says exactly what it holds.
-    pub fn carry(&self, exact: MaxHopDelay) -> MaxHopDelay {
-        let code = exact.delay().map_or(0, |delay| self.scale.delay_code(delay));
-        let (most, overflows) = match self.hops {
+    /// Returns the telemetry that the receiver decodes if the hops measured `exact`.
+    ///
+    /// If the path has more hops than the stack has entries, the result is marked incomplete, but its delay still
+    /// covers all hops. Use [`Self::quantise_hops`] for the exact result.
+    pub fn quantise(&self, exact: MaxHopDelay) -> MaxHopDelay {
+        let code = exact.delay().map_or(0, |delay| self.scale.encode_delay(delay));
+        let (max_hops, overflows) = match self.hops {
             HopCount::Counted { max } => (max, false),
-            HopCount::Stacked { room } => (room, exact.hops > room),
-            HopCount::Assumed(hops) => return self.scale.uncounted(code, hops),
+            HopCount::Stacked { capacity } => (capacity, exact.hops > capacity),
+            HopCount::Assumed(hops) => return self.scale.decode_uncounted(code, hops),
         };
         MaxHopDelay {
-            worst: self.scale.delay(code),
-            hops: exact.hops.min(most),
+            worst: self.scale.decode_delay(code),
+            hops: exact.hops.min(max_hops),
             incomplete: exact.incomplete || overflows,
             saturated: code >= self.scale.max_code(),
         }
     }
 
-    /// What a receiver reads where hops measured these delays, first hop first.
-    pub fn carry_hops(&self, delays: impl Iterator<Item = Nanos>) -> MaxHopDelay {
-        let room = match self.hops {
-            HopCount::Stacked { room } => usize::from(room),
+    /// Returns the telemetry that the receiver decodes if the hops measured these delays, first hop first.
+    pub fn quantise_hops(&self, delays: impl Iterator<Item = Nanos>) -> MaxHopDelay {
+        let capacity = match self.hops {
+            HopCount::Stacked { capacity } => usize::from(capacity),
             HopCount::Counted { .. } | HopCount::Assumed(_) => usize::MAX,
         };
-        let (mut exact, mut left_out) = (MaxHopDelay::default(), false);
+        let mut exact = MaxHopDelay::default();
         for (hop, delay) in delays.enumerate() {
-            if hop < room {
+            if hop < capacity {
                 exact.update(delay);
             } else {
-                left_out = true;
+                exact.incomplete = true;
             }
         }
-        exact.incomplete = left_out;
-        self.carry(exact)
+        self.quantise(exact)
     }
 }
 
-/// The largest of the delays that the hops of a stack told, and whether any could not tell. Each comes with whether
-/// its field was saturated.
-pub(crate) fn worst_of(hops: impl Iterator<Item = Option<(Nanos, bool)>>, incomplete: bool) -> MaxHopDelay {
+/// Returns the maximum delay over a stack. Each item is a hop's delay and saturation flag, or `None` if the hop could
+/// not measure its delay.
+pub(crate) fn max_over_hops(
+    hops: impl Iterator<Item = Option<(Nanos, bool)>>,
+    incomplete: bool,
+) -> MaxHopDelay {
     let mut signal = MaxHopDelay { incomplete, ..MaxHopDelay::default() };
     for hop in hops {
         match hop {
@@ -233,28 +242,29 @@ pub(crate) fn worst_of(hops: impl Iterator<Item = Option<(Nanos, bool)>>, incomp
     signal
 }
 
-/// What one tick of a device's clock or delay field is worth. Devices differ (Tofino ns, bmv2 us), and no header
-/// says which (P4-INT v2.1 leaves it to the device's YANG description).
+/// The tick duration of a device's clock or delay field. The duration depends on the device (ns for Tofino, us for
+/// bmv2). Headers do not carry it; P4-INT v2.1 leaves it to the device's YANG model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TimeUnit {
-    /// So many nanoseconds; zero counts as one.
+    /// A number of nanoseconds. Zero is treated as one.
     Nanos(u32),
     /// 2^-32 seconds, as in NTP.
     SecondOver2Pow32,
 }
 
 impl TimeUnit {
-    /// Nanoseconds.
+    /// One nanosecond.
     pub const NANO: Self = Self::Nanos(1);
-    /// Microseconds.
+    /// One microsecond.
     pub const MICRO: Self = Self::Nanos(1_000);
 
-    /// Ticks in nanoseconds, rounded down; saturates.
+    /// Converts ticks to nanoseconds, rounding down. Saturates on overflow.
     pub fn nanos_floor(self, ticks: u64) -> Nanos {
         Nanos::new(u64::try_from(self.nanos_wide(u128::from(ticks))).unwrap_or(u64::MAX))
     }
 
-    /// Whole ticks in `time`, rounded down; saturates.
+    /// Converts nanoseconds to ticks, rounding down. Saturates on overflow.
     pub fn ticks_floor(self, time: Nanos) -> u64 {
         match self {
             Self::Nanos(unit) => time.get() / u64::from(unit.max(1)),
@@ -268,7 +278,7 @@ impl TimeUnit {
     fn nanos_wide(self, ticks: u128) -> u128 {
         match self {
             Self::Nanos(unit) => ticks * u128::from(unit.max(1)),
-            // At most 2^64 * 10^9 < 2^94.
+            // The product is below 2^64 * 10^9 < 2^94.
             Self::SecondOver2Pow32 => (ticks * NANOS_PER_SECOND) >> 32,
         }
     }
@@ -276,16 +286,16 @@ impl TimeUnit {
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// A delay in whole ticks of a device's clock, up to a largest code.
+/// A scale that counts whole ticks of a device's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticks {
-    /// One tick.
+pub struct TickScale {
+    /// The duration of one tick.
     pub unit: TimeUnit,
     /// The largest code.
     pub max_code: u32,
 }
 
-impl Scale for Ticks {
+impl Scale for TickScale {
     fn max_code(&self) -> u32 {
         self.max_code
     }
@@ -299,79 +309,79 @@ impl Scale for Ticks {
     }
 }
 
-/// A [`HopRecord`] as integers of limited width: `at` and `sent` wrap, `queue` saturates.
+/// The integer encoding of a [`HopRecord`]. The timestamp and the byte counter wrap, and the queue length saturates.
 ///
-/// Differs: the artifacts truncate the queue too, so that a queue beyond the field's range looks short. A hop
-/// here says "as much as I can say".
+/// Difference: the published artifacts truncate the queue length, so a queue that exceeds the field's range appears
+/// short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HopScale {
-    /// One tick of `at`.
-    pub at_unit: TimeUnit,
-    /// Bits of `at`, at most 64.
-    pub at_bits: u8,
-    /// Bytes per unit of `sent`; zero counts as one.
+    /// The tick duration of the timestamp.
+    pub timestamp_unit: TimeUnit,
+    /// The timestamp width in bits, at most 64.
+    pub timestamp_bits: u8,
+    /// The byte counter's unit, in bytes. Zero is treated as one.
     pub sent_unit: u32,
-    /// Bits of `sent`, at most 64.
+    /// The byte counter's width in bits, at most 64.
     pub sent_bits: u8,
-    /// Bytes per unit of `queue`; zero counts as one.
+    /// The queue length unit, in bytes. Zero is treated as one.
     pub queue_unit: u32,
-    /// Bits of `queue`, at most 64.
+    /// The width of the queue length field in bits, at most 64.
     pub queue_bits: u8,
-    /// All ones means "not available" in this format: a hop that measured writes one less.
+    /// Whether all ones means "not available". If so, the largest value that a hop writes is one less.
     pub all_ones_is_absent: bool,
 }
 
-/// The integers of one hop.
+/// The encoded fields of one hop record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct HopCode {
-    /// Ticks of the hop's clock.
-    pub at: u64,
-    /// Units sent.
+    /// The timestamp in ticks.
+    pub timestamp: u64,
+    /// The byte counter, in multiples of [`HopScale::sent_unit`].
     pub sent: u64,
-    /// Units waiting.
+    /// The queue length, in multiples of [`HopScale::queue_unit`].
     pub queue: u64,
 }
 
 impl HopScale {
-    /// The integers a hop writes.
+    /// Encodes a record.
     pub fn encode(&self, record: &HopRecord) -> HopCode {
-        let at = self.at_unit.ticks_floor(record.at) & ones(self.at_bits);
+        let timestamp = self.timestamp_unit.ticks_floor(record.timestamp) & ones(self.timestamp_bits);
         let sent = (record.sent.get() / unit(self.sent_unit)) & ones(self.sent_bits);
         let queue = (record.queue.get() / unit(self.queue_unit)).min(ones(self.queue_bits));
         HopCode {
-            at: self.present(at, self.at_bits),
-            sent: self.present(sent, self.sent_bits),
-            queue: self.present(queue, self.queue_bits),
+            timestamp: self.avoid_all_ones(timestamp, self.timestamp_bits),
+            sent: self.avoid_all_ones(sent, self.sent_bits),
+            queue: self.avoid_all_ones(queue, self.queue_bits),
         }
     }
 
-    /// The counters in units of the project. The rate is for the caller to fill in.
+    /// Decodes a record. The caller must set the rate.
     pub fn decode(&self, code: HopCode) -> HopRecord {
         HopRecord {
-            at: self.at_unit.nanos_floor(code.at),
+            timestamp: self.timestamp_unit.nanos_floor(code.timestamp),
             sent: Bytes::new(code.sent.saturating_mul(unit(self.sent_unit))),
             queue: Bytes::new(code.queue.saturating_mul(unit(self.queue_unit))),
             ..HopRecord::default()
         }
     }
 
-    /// What a receiver reads where the hop measured `exact`. The rate passes unchanged.
-    pub fn carry(&self, exact: &HopRecord) -> HopRecord {
+    /// Returns the record that the receiver decodes if the hop measured `exact`. The rate is left unchanged.
+    pub fn quantise(&self, exact: &HopRecord) -> HopRecord {
         HopRecord { rate: exact.rate, ..self.decode(self.encode(exact)) }
     }
 
-    /// Where the counters wrap; zero where 64 bits of the unit or more pass first.
-    pub fn wrap(&self) -> Wrap {
-        let at = self.at_unit.nanos_wide(u128::from(ones(self.at_bits)) + 1);
+    /// Returns the values at which the counters wrap. Zero means 2^64 or more.
+    pub fn wrap(&self) -> CounterWrap {
+        let timestamp = self.timestamp_unit.nanos_wide(u128::from(ones(self.timestamp_bits)) + 1);
         let sent = (u128::from(ones(self.sent_bits)) + 1) * u128::from(unit(self.sent_unit));
-        Wrap {
-            at: Nanos::new(u64::try_from(at).unwrap_or(0)),
+        CounterWrap {
+            timestamp: Nanos::new(u64::try_from(timestamp).unwrap_or(0)),
             sent: Bytes::new(u64::try_from(sent).unwrap_or(0)),
         }
     }
 
-    /// Keeps a measured value apart from "not available".
-    fn present(&self, code: u64, bits: u8) -> u64 {
+    /// Decrements an all-ones code if all ones means "not available".
+    fn avoid_all_ones(&self, code: u64, bits: u8) -> u64 {
         code.saturating_sub(u64::from(self.all_ones_is_absent && code == ones(bits)))
     }
 }
@@ -389,9 +399,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_papers_code() {
-        // Listing 1: 25.6 us is 100. 16.777216 ms saturates instead of wrapping to zero.
-        let scale = Steps::new(8, 16);
+    fn linear_scale_matches_listing_1() {
+        // Listing 1 encodes 25.6 us as 100. Here, 16.777216 ms saturates instead of wrapping to zero.
+        let scale = LinearScale::new(8, 16);
         assert_eq!(scale.encode(25_600), 100);
         assert_eq!(scale.encode(25_599), 99);
         assert_eq!(scale.decode(100), 25_600);
@@ -401,60 +411,63 @@ mod tests {
     }
 
     #[test]
-    fn steps_above_a_base() {
-        let scale = Steps::new(7, 20).above_base(10);
+    fn linear_scale_starts_at_its_base() {
+        let scale = LinearScale::new(7, 20).with_base_log2(10);
         assert_eq!((scale.encode(0), scale.encode(1_024), scale.encode(1_151)), (0, 0, 0));
         assert_eq!(scale.encode(1_152), 1);
         assert_eq!(scale.decode(1), 1_152);
-        assert_eq!(Steps::new(255, 255).decode(u32::MAX), u64::from(u32::MAX) << 32);
-        assert_eq!(Steps::new(0, 0).max_code(), 1);
+        assert_eq!(LinearScale::new(255, 255).decode(u32::MAX), u64::from(u32::MAX) << 32);
+        assert_eq!(LinearScale::new(0, 0).max_code(), 1);
     }
 
     #[test]
-    fn a_table_must_rise() {
+    fn table_must_be_increasing() {
         let mut ends = core::array::from_fn(|i| 100 * i as u64);
-        assert_eq!(Ranges::new(ends).map(|r| r.encode(250)), Ok(2));
+        assert_eq!(TableScale::new(ends).map(|scale| scale.encode(250)), Ok(2));
         ends[7] = ends[6];
-        assert_eq!(Ranges::new(ends), Err(Error::NotMonotone { at: 7 }));
+        assert_eq!(TableScale::new(ends), Err(Error::NotMonotone { index: 7 }));
     }
 
     #[test]
-    fn hpccs_counters_wrap_where_its_paper_says() {
+    fn hpcc_counters_wrap_as_in_the_paper() {
         let scale = HopScale {
-            at_unit: TimeUnit::NANO,
-            at_bits: 24,
+            timestamp_unit: TimeUnit::NANO,
+            timestamp_bits: 24,
             sent_unit: 128,
             sent_bits: 20,
             queue_unit: 80,
             queue_bits: 16,
             all_ones_is_absent: false,
         };
-        assert_eq!(scale.wrap().at, Nanos::new(1 << 24));
+        assert_eq!(scale.wrap().timestamp, Nanos::new(1 << 24));
         assert_eq!(scale.wrap().sent, Bytes::new(1 << 27));
-        let read = scale.carry(&HopRecord {
-            at: Nanos::new((1 << 24) + 5),
+        let read = scale.quantise(&HopRecord {
+            timestamp: Nanos::new((1 << 24) + 5),
             sent: Bytes::new((1 << 27) + 300),
             queue: Bytes::new(10_000_000),
             ..HopRecord::default()
         });
-        assert_eq!((read.at, read.sent), (Nanos::new(5), Bytes::new(256)));
+        assert_eq!((read.timestamp, read.sent), (Nanos::new(5), Bytes::new(256)));
         assert_eq!(read.queue, Bytes::new(65_535 * 80));
     }
 
     #[test]
-    fn full_counters_never_wrap() {
+    fn counters_of_64_bits_never_wrap() {
         let scale = HopScale {
-            at_unit: TimeUnit::NANO,
-            at_bits: 64,
+            timestamp_unit: TimeUnit::NANO,
+            timestamp_bits: 64,
             sent_unit: 1,
             sent_bits: 64,
             queue_unit: 1,
             queue_bits: 64,
             all_ones_is_absent: true,
         };
-        assert_eq!(scale.wrap(), Wrap::NEVER);
-        assert_eq!(scale.carry(&HopRecord { at: Nanos::MAX, ..HopRecord::default() }).at.get(), u64::MAX - 1);
-        let ntp = HopScale { at_unit: TimeUnit::SecondOver2Pow32, at_bits: 32, ..scale };
-        assert_eq!(ntp.wrap().at, Nanos::new(1_000_000_000));
+        assert_eq!(scale.wrap(), CounterWrap::NEVER);
+        assert_eq!(
+            scale.quantise(&HopRecord { timestamp: Nanos::MAX, ..HopRecord::default() }).timestamp.get(),
+            u64::MAX - 1
+        );
+        let ntp = HopScale { timestamp_unit: TimeUnit::SecondOver2Pow32, timestamp_bits: 32, ..scale };
+        assert_eq!(ntp.wrap().timestamp, Nanos::new(1_000_000_000));
     }
 }

@@ -1,5 +1,4 @@
-//! The reflection block: what a receiver tells the sender about the shims it got, in four bytes of the
-//! acknowledgement.
+//! The reflection block: four bytes in an acknowledgement that echo the received shim to the sender.
 //!
 //! ```text
 //!  byte 0                     byte 1                       bytes 2-3
@@ -8,28 +7,28 @@
 //! +-------+---+---+---+---+  +-------------+------------+  +---------------------------+
 //! ```
 //!
-//! Byte 0 and the delay are as received. `hops_seen` is the initial TTL less the received one; both counts stop
-//! at 15. The block belongs inside authenticated bytes (QUIC, TLS, PSP): no switch touches it, so it has no
-//! in-network update.
+//! Byte 0 and the delay are copied from the received shim. `hops_seen` is the initial TTL minus the received TTL. Both
+//! counts saturate at 15. The block belongs in the authenticated part of the packet (QUIC, TLS, PSP), so switches do
+//! not update it.
 //!
 //! Source: this project's profile of Poseidon (NSDI'23) section 4.1, "brownfield".
 
 use crate::bytes::{load, store};
-use crate::error::{Result, demand};
-use crate::quantiser::{DelayQuantiser, HopCount, Steps};
+use crate::error::{Result, check_len};
+use crate::quantiser::{DelayQuantiser, HopCount, LinearScale};
 use crate::shim::{self, Flags};
 use poseidon_types::MaxHopDelay;
 use zerocopy::big_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Bytes on the wire.
+/// The header size in bytes.
 pub const HEADER_BYTES: usize = 4;
-/// The largest hop count the block can say.
+/// The largest hop count that the block can store.
 pub const MAX_HOPS: u8 = 15;
-/// The TTL or hop limit senders begin with, by convention.
+/// The conventional initial TTL or hop limit.
 pub const INITIAL_TTL: u8 = 64;
-/// What shim and reflection together do to a delay.
-pub const QUANTISER: DelayQuantiser<Steps> =
+/// The quantiser for a delay that is carried in the shim and then echoed in the reflection block.
+pub const QUANTISER: DelayQuantiser<LinearScale> =
     DelayQuantiser { scale: shim::SCALE, hops: HopCount::Counted { max: MAX_HOPS } };
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -40,16 +39,16 @@ struct Layout {
     max_hop_delay: U16,
 }
 
-/// A view over the bytes that begin with a reflection block.
+/// A view of a buffer that starts with a reflection block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<T> {
     buffer: T,
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// A view, if the buffer holds a whole block. The version is checked by [`Repr::parse`].
+    /// Creates a view. Fails if the buffer is shorter than the block. Only [`Repr::parse`] checks the version.
     pub fn new_checked(buffer: T) -> Result<Self> {
-        demand(buffer.as_ref(), HEADER_BYTES)?;
+        check_len(buffer.as_ref(), HEADER_BYTES)?;
         Ok(Self { buffer })
     }
 
@@ -57,56 +56,57 @@ impl<T: AsRef<[u8]>> Packet<T> {
         load(self.buffer.as_ref(), 0)
     }
 
-    /// Version nibble.
+    /// Returns the version.
     pub fn version(&self) -> u8 {
         self.layout().flags >> 4
     }
 
-    /// Hops on the path, by TTL; 15 or more reads as 15.
+    /// Returns the number of hops on the path, as derived from the TTL. Saturates at 15.
     pub fn hops_seen(&self) -> u8 {
         self.layout().hops >> 4
     }
 
-    /// Hops that measured; 15 or more reads as 15.
+    /// Returns the number of hops that measured a delay. Saturates at 15.
     pub fn int_hops(&self) -> u8 {
         self.layout().hops & 0x0f
     }
 
-    /// The delay code.
+    /// Returns the delay code.
     pub fn max_hop_delay(&self) -> u16 {
         self.layout().max_hop_delay.get()
     }
 }
 
-/// How much of the path measured.
+/// How many of the hops on the path measured their delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coverage {
-    /// Every hop: the largest hop delay can be used alone.
+    /// All hops measured their delay. The sender can rely on the maximum hop delay alone.
     Full,
-    /// Some hops: combine with the end-to-end delay (paper, section 4.1).
+    /// Only some hops measured their delay. The sender combines the maximum hop delay with the end-to-end delay (paper,
+    /// section 4.1).
     Partial,
-    /// No hop: use the end-to-end delay alone.
-    Nothing,
-    /// The counts cannot tell: they stopped at 15, or more hops measured than were seen (tunnels and switches
-    /// that leave the TTL alone).
+    /// No hop measured its delay. The sender relies on the end-to-end delay alone.
+    None,
+    /// The coverage is unknown, because the counts are saturated or more hops measured a delay than the TTL indicates.
+    /// The latter happens with tunnels and with switches that do not decrement the TTL.
     Unknown,
 }
 
-/// What a reflection block says.
+/// The parsed reflection block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Repr {
-    /// The flags of the shim.
+    /// The shim's flags.
     pub flags: Flags,
-    /// Hops on the path, at most 15.
+    /// The number of hops on the path, at most 15.
     pub hops_seen: u8,
-    /// Hops that measured, at most 15.
+    /// The number of hops that measured a delay, at most 15.
     pub int_hops: u8,
-    /// The delay code of the shim.
+    /// The shim's delay code.
     pub max_hop_delay: u16,
 }
 
 impl Repr {
-    /// What a receiver answers to `shim`, from a packet that arrived with `received_ttl`.
+    /// Creates the block that the receiver sends in response to a packet that arrived with `shim` and `received_ttl`.
     pub fn reflect(shim: &shim::Repr, received_ttl: u8, initial_ttl: u8) -> Self {
         Self {
             flags: shim.flags,
@@ -116,7 +116,7 @@ impl Repr {
         }
     }
 
-    /// Reads a block of version 1.
+    /// Parses a version 1 block.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let packet = Packet::new_checked(bytes)?;
         Ok(Self {
@@ -127,28 +127,28 @@ impl Repr {
         })
     }
 
-    /// Bytes that [`Self::emit`] writes.
+    /// Returns the number of bytes written by [`Self::emit`].
     pub const fn buffer_len(&self) -> usize {
         HEADER_BYTES
     }
 
-    /// Writes the block at the start of `buffer`; counts above 15 are written as 15.
+    /// Writes the block to the start of `buffer`. Counts saturate at 15.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<()> {
-        demand(buffer, self.buffer_len())?;
+        check_len(buffer, self.buffer_len())?;
         let layout = Layout {
             flags: self.flags.emit(),
             hops: (self.hops_seen.min(MAX_HOPS) << 4) | self.int_hops.min(MAX_HOPS),
             max_hop_delay: U16::new(self.max_hop_delay),
         };
-        // Written by an end host before any checksum.
+        // The end host computes the checksum later, so the delta is not needed.
         let _ = store(buffer, 0, &layout);
         Ok(())
     }
 
-    /// How much of the path measured.
+    /// Returns how many of the hops on the path measured their delay.
     pub const fn coverage(&self) -> Coverage {
         if self.int_hops == 0 {
-            Coverage::Nothing
+            Coverage::None
         } else if self.int_hops >= MAX_HOPS || self.int_hops > self.hops_seen {
             Coverage::Unknown
         } else if self.int_hops == self.hops_seen && !self.flags.incomplete {
@@ -158,8 +158,8 @@ impl Repr {
         }
     }
 
-    /// The meaning of the block.
-    pub fn telemetry(&self, scale: &Steps) -> MaxHopDelay {
+    /// Returns the telemetry carried in the block.
+    pub fn telemetry(&self, scale: &LinearScale) -> MaxHopDelay {
         shim::Repr { flags: self.flags, int_hops: self.int_hops, max_hop_delay: self.max_hop_delay }
             .telemetry(scale)
     }
@@ -170,15 +170,15 @@ mod tests {
     use super::*;
     use crate::error::Error;
 
-    /// The answer to the shim `10030064` that arrived with TTL 59.
+    /// The block for a shim with bytes `10030064` that arrived with TTL 59.
     const PARTIAL: [u8; 4] = [0x10, 0x53, 0x00, 0x64];
 
     #[test]
-    fn a_shim_is_reflected() {
-        let shim = shim::Repr::parse(&[0x10, 0x03, 0x00, 0x64]).expect("parses");
+    fn reflected_shim_has_the_same_telemetry() {
+        let shim = shim::Repr::parse(&[0x10, 0x03, 0x00, 0x64]).expect("the header is valid");
         let repr = Repr::reflect(&shim, 59, INITIAL_TTL);
         let mut out = [0; 4];
-        repr.emit(&mut out).expect("fits");
+        repr.emit(&mut out).expect("the buffer is large enough");
         assert_eq!(out, PARTIAL);
         assert_eq!(Repr::parse(&out), Ok(repr));
         assert_eq!(repr.coverage(), Coverage::Partial);
@@ -186,28 +186,28 @@ mod tests {
     }
 
     #[test]
-    fn coverage_never_claims_what_the_counts_cannot_show() {
-        let with = |hops_seen, int_hops| Repr { hops_seen, int_hops, ..Repr::default() };
-        assert_eq!(with(5, 5).coverage(), Coverage::Full);
-        assert_eq!(with(5, 0).coverage(), Coverage::Nothing);
-        assert_eq!(with(2, 3).coverage(), Coverage::Unknown);
-        assert_eq!(with(15, 15).coverage(), Coverage::Unknown);
-        let mut unmeasured = with(3, 3);
-        unmeasured.flags.incomplete = true;
-        assert_eq!(unmeasured.coverage(), Coverage::Partial);
+    fn coverage_is_unknown_for_ambiguous_counts() {
+        let block = |hops_seen, int_hops| Repr { hops_seen, int_hops, ..Repr::default() };
+        assert_eq!(block(5, 5).coverage(), Coverage::Full);
+        assert_eq!(block(5, 0).coverage(), Coverage::None);
+        assert_eq!(block(2, 3).coverage(), Coverage::Unknown);
+        assert_eq!(block(15, 15).coverage(), Coverage::Unknown);
+        let mut incomplete = block(3, 3);
+        incomplete.flags.incomplete = true;
+        assert_eq!(incomplete.coverage(), Coverage::Partial);
     }
 
     #[test]
-    fn counts_stop_at_fifteen() {
+    fn counts_saturate_at_fifteen() {
         let shim = shim::Repr { int_hops: 200, ..shim::Repr::default() };
         let repr = Repr::reflect(&shim, 1, u8::MAX);
         assert_eq!((repr.hops_seen, repr.int_hops), (15, 15));
-        // A TTL above the convention is no negative path.
+        // A received TTL above the initial TTL yields zero hops.
         assert_eq!(Repr::reflect(&shim, 128, INITIAL_TTL).hops_seen, 0);
     }
 
     #[test]
-    fn every_shorter_buffer_is_refused() {
+    fn short_buffers_are_rejected() {
         for have in 0..HEADER_BYTES {
             let short = Error::Truncated { need: 4, have };
             assert_eq!(Repr::parse(&PARTIAL[..have]), Err(short));

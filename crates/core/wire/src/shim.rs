@@ -1,41 +1,43 @@
-//! The MHD shim, version 1: the largest hop delay and how many hops measured, in four bytes after UDP.
+//! The MHD shim, version 1: four bytes after the UDP header that carry the maximum hop delay and the hop count.
 //!
 //! ```text
 //!  byte 0                     byte 1        bytes 2-3
 //! +-------+---+---+---+---+  +-----------+  +---------------------------+
 //! | ver:4 | X | D | P | 0 |  | int_hops  |  | max_hop_delay, big-endian |
 //! +-------+---+---+---+---+  +-----------+  +---------------------------+
-//! X  an aware hop could not measure        D  do not update (trimmed or copied packet)
-//! P  the sender asks for path coverage
+//! X  a hop could not measure its delay    D  do not update (trimmed or copied packet)
+//! P  the sender requests path coverage
 //! ```
 //!
-//! Fixed length, no option walk, and the payload stays aligned. One step of the delay is 256 ns: the paper's
-//! and TCP-INT's grain, fine against targets of microseconds, and its range of 16.777 ms is more than 64 MB at
-//! 200 Gbps. `0xffff` means "that much or more". Zero with no hops means nobody stamped; zero with hops means
-//! empty queues.
+//! The shim has a fixed length, so switches need no option parser and the payload stays aligned. The delay is encoded
+//! in steps of 256 ns, as in the paper and in TCP-INT. This step is small compared to delay targets of several
+//! microseconds. The range of 16.777 ms exceeds the drain time of 64 MB at 200 Gbps. A code of `0xffff` means "this
+//! delay or more". A delay of zero means that all queues are empty if `int_hops` is positive, and that no hop measured
+//! its delay otherwise.
 //!
 //! Source: this project's profile of Poseidon (NSDI'23) section 4.1 and listing 1.
 
 use crate::bare16;
 use crate::bytes::{load, store};
 use crate::checksum::Delta;
-use crate::error::{Error, Result, demand};
-use crate::quantiser::{DelayQuantiser, HopCount, Scale, Steps};
+use crate::error::{Error, Result, check_len};
+use crate::quantiser::{DelayQuantiser, HopCount, LinearScale, Scale};
 use poseidon_types::{MaxHopDelay, Nanos};
 use zerocopy::big_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Bytes on the wire.
+/// The header size in bytes.
 pub const HEADER_BYTES: usize = 4;
-/// The version spoken here.
+/// The supported version.
 pub const VERSION: u8 = 1;
-/// The delay code: 256 ns, 16 bits, saturating.
-pub const SCALE: Steps = bare16::SCALE;
-/// What the shim does to a delay.
-pub const QUANTISER: DelayQuantiser<Steps> =
+/// The delay scale: 16-bit codes in steps of 256 ns, saturating.
+pub const SCALE: LinearScale = bare16::SCALE;
+/// The quantiser for a delay that is carried in the shim.
+pub const QUANTISER: DelayQuantiser<LinearScale> =
     DelayQuantiser { scale: SCALE, hops: HopCount::Counted { max: u8::MAX } };
-/// Suggested UDP destination port. It must be used for nothing else, since switches write behind it: so it lies
-/// outside what IANA assigns (below 49152) and outside Linux's default ephemeral ports (32768 to 60999).
+/// The suggested UDP destination port. Switches modify packets sent to this port, so no other protocol may use the
+/// port. It lies outside both the IANA-assigned range (below 49152) and Linux's default ephemeral range (32768 to
+/// 60999).
 pub const DEFAULT_UDP_PORT: u16 = 65_053;
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -46,14 +48,14 @@ struct Layout {
     max_hop_delay: U16,
 }
 
-/// The flags of byte 0, shared with the reflection block.
+/// The flags in byte 0 of the shim and the reflection block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Flags {
-    /// X: some aware hop could not measure.
+    /// X: a hop that supports telemetry could not measure its delay.
     pub incomplete: bool,
-    /// D: hops must not update.
+    /// D: hops must not update the shim.
     pub frozen: bool,
-    /// P: the sender asks for path coverage.
+    /// P: the sender requests path coverage.
     pub wants_coverage: bool,
 }
 
@@ -62,7 +64,7 @@ const D: u8 = 0b0100;
 const P: u8 = 0b0010;
 
 impl Flags {
-    /// From byte 0; the reserved bit is ignored.
+    /// Parses the flags in byte 0. Ignores the reserved bit.
     pub(crate) const fn parse(byte: u8) -> Result<Self> {
         let found = byte >> 4;
         if found != VERSION {
@@ -71,7 +73,7 @@ impl Flags {
         Ok(Self { incomplete: byte & X != 0, frozen: byte & D != 0, wants_coverage: byte & P != 0 })
     }
 
-    /// Byte 0 with the version; the reserved bit is sent as zero.
+    /// Returns byte 0, including the version. The reserved bit is zero.
     pub(crate) const fn emit(self) -> u8 {
         let mut byte = VERSION << 4;
         if self.incomplete {
@@ -87,16 +89,17 @@ impl Flags {
     }
 }
 
-/// A view over the bytes that begin with a shim.
+/// A view of a buffer that starts with a shim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<T> {
     buffer: T,
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// A view, if the buffer holds a whole shim. The version is not checked: see [`Self::is_ours`].
+    /// Creates a view. Fails if the buffer is shorter than the shim. To check the version, call
+    /// [`Self::is_supported_version`].
     pub fn new_checked(buffer: T) -> Result<Self> {
-        demand(buffer.as_ref(), HEADER_BYTES)?;
+        check_len(buffer.as_ref(), HEADER_BYTES)?;
         Ok(Self { buffer })
     }
 
@@ -104,64 +107,64 @@ impl<T: AsRef<[u8]>> Packet<T> {
         load(self.buffer.as_ref(), 0)
     }
 
-    /// Version nibble.
+    /// Returns the version.
     pub fn version(&self) -> u8 {
         self.layout().flags >> 4
     }
 
-    /// Whether this is a version 1 shim. A switch must ask before it writes: the bytes may be somebody's payload.
-    pub fn is_ours(&self) -> bool {
+    /// Returns whether this is a version 1 shim. Any other value may be payload, which a switch must not modify.
+    pub fn is_supported_version(&self) -> bool {
         self.version() == VERSION
     }
 
-    /// D: hops must not update.
+    /// Returns the D bit, which is set if hops must not update the shim.
     pub fn is_frozen(&self) -> bool {
         self.layout().flags & D != 0
     }
 
-    /// Hops that measured; stops at 255.
+    /// Returns the number of hops that measured a delay. Saturates at 255.
     pub fn int_hops(&self) -> u8 {
         self.layout().int_hops
     }
 
-    /// The delay code.
+    /// Returns the delay code.
     pub fn max_hop_delay(&self) -> u16 {
         self.layout().max_hop_delay.get()
     }
 
-    /// The buffer back.
+    /// Returns the underlying buffer.
     pub fn into_inner(self) -> T {
         self.buffer
     }
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// What a switch does: one more hop has measured `delay`. Other versions and frozen shims stay untouched.
-    pub fn update(&mut self, delay: Nanos, scale: &Steps) -> Delta {
+    /// Updates the shim at a switch that measured `delay`. Frozen shims and shims of other versions stay unchanged.
+    pub fn update(&mut self, delay: Nanos, scale: &LinearScale) -> Delta {
         let mut layout = self.layout();
-        if !self.is_ours() || self.is_frozen() {
+        if !self.is_supported_version() || self.is_frozen() {
             return Delta::NONE;
         }
-        let code = scale.code16(delay);
+        let code = scale.encode_delay_u16(delay);
         layout.max_hop_delay = U16::new(layout.max_hop_delay.get().max(code));
         layout.int_hops = layout.int_hops.saturating_add(1);
         store(self.buffer.as_mut(), 0, &layout)
     }
 
-    /// What an aware switch does that could not measure.
+    /// Sets the X bit at a switch that could not measure its delay.
     pub fn mark_incomplete(&mut self) -> Delta {
         let mut layout = self.layout();
-        if !self.is_ours() || self.is_frozen() {
+        if !self.is_supported_version() || self.is_frozen() {
             return Delta::NONE;
         }
         layout.flags |= X;
         store(self.buffer.as_mut(), 0, &layout)
     }
 
-    /// What a node does that trims or copies the packet: later hops leave the value alone.
+    /// Sets the D bit at a switch that trims or copies the packet, so that later hops do not update the shim.
     pub fn freeze(&mut self) -> Delta {
         let mut layout = self.layout();
-        if !self.is_ours() {
+        if !self.is_supported_version() {
             return Delta::NONE;
         }
         layout.flags |= D;
@@ -169,19 +172,19 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
     }
 }
 
-/// What a shim says.
+/// The parsed shim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Repr {
     /// The flags.
     pub flags: Flags,
-    /// Hops that measured.
+    /// The number of hops that measured a delay.
     pub int_hops: u8,
     /// The delay code.
     pub max_hop_delay: u16,
 }
 
 impl Repr {
-    /// Reads a shim of version 1.
+    /// Parses a version 1 shim.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let layout = Packet::new_checked(bytes)?.layout();
         Ok(Self {
@@ -191,15 +194,15 @@ impl Repr {
         })
     }
 
-    /// Bytes that [`Self::emit`] writes.
+    /// Returns the number of bytes written by [`Self::emit`].
     pub const fn buffer_len(&self) -> usize {
         HEADER_BYTES
     }
 
-    /// Writes the shim at the start of `buffer`.
+    /// Writes the shim to the start of `buffer`.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<()> {
-        demand(buffer, self.buffer_len())?;
-        // A sender computes its checksum over the finished packet.
+        check_len(buffer, self.buffer_len())?;
+        // The sender computes the checksum later, so the delta is not needed.
         let _ = store(
             buffer,
             0,
@@ -212,20 +215,20 @@ impl Repr {
         Ok(())
     }
 
-    /// The meaning of the shim.
-    pub fn telemetry(&self, scale: &Steps) -> MaxHopDelay {
+    /// Returns the telemetry carried in the shim.
+    pub fn telemetry(&self, scale: &LinearScale) -> MaxHopDelay {
         let (scale, code) = (scale.in_16_bits(), u32::from(self.max_hop_delay));
         MaxHopDelay {
-            worst: scale.delay(code),
+            worst: scale.decode_delay(code),
             hops: self.int_hops,
             incomplete: self.flags.incomplete,
             saturated: code >= scale.max_code(),
         }
     }
 
-    /// The shim that says `signal`.
-    pub fn from_telemetry(signal: MaxHopDelay, scale: &Steps) -> Self {
-        let code = signal.delay().map_or(0, |delay| scale.code16(delay));
+    /// Creates the shim for `signal`.
+    pub fn from_telemetry(signal: MaxHopDelay, scale: &LinearScale) -> Self {
+        let code = signal.delay().map_or(0, |delay| scale.encode_delay_u16(delay));
         Self {
             flags: Flags { incomplete: signal.incomplete, ..Flags::default() },
             int_hops: signal.hops,
@@ -238,29 +241,29 @@ impl Repr {
 mod tests {
     use super::*;
 
-    /// Fresh; after three hops, the worst 25.6 us; saturated.
-    const FRESH: [u8; 4] = [0x10, 0x00, 0x00, 0x00];
+    // A new shim, a shim after three hops with a maximum delay of 25.6 us, and a saturated shim.
+    const NEW: [u8; 4] = [0x10, 0x00, 0x00, 0x00];
     const THREE_HOPS: [u8; 4] = [0x10, 0x03, 0x00, 0x64];
     const SATURATED: [u8; 4] = [0x10, 0x05, 0xff, 0xff];
 
     #[test]
-    fn golden_vectors_both_ways() {
-        for bytes in [FRESH, THREE_HOPS, SATURATED] {
-            let repr = Repr::parse(&bytes).expect("parses");
+    fn golden_vectors_parse_and_emit() {
+        for bytes in [NEW, THREE_HOPS, SATURATED] {
+            let repr = Repr::parse(&bytes).expect("the header is valid");
             let mut out = [0xaa; 4];
-            repr.emit(&mut out).expect("fits");
+            repr.emit(&mut out).expect("the buffer is large enough");
             assert_eq!(out, bytes);
             assert_eq!(Repr::from_telemetry(repr.telemetry(&SCALE), &SCALE), repr);
         }
-        let read = Repr::parse(&THREE_HOPS).expect("parses").telemetry(&SCALE);
+        let read = Repr::parse(&THREE_HOPS).expect("the header is valid").telemetry(&SCALE);
         assert_eq!((read.delay(), read.hops), (Some(Nanos::new(25_600)), 3));
-        assert_eq!(Repr::parse(&FRESH).expect("parses").telemetry(&SCALE).delay(), None);
-        assert!(Repr::parse(&SATURATED).expect("parses").telemetry(&SCALE).saturated);
+        assert_eq!(Repr::parse(&NEW).expect("the header is valid").telemetry(&SCALE).delay(), None);
+        assert!(Repr::parse(&SATURATED).expect("the header is valid").telemetry(&SCALE).saturated);
     }
 
     #[test]
-    fn three_hops_make_the_vector() {
-        let mut packet = Packet::new_checked(FRESH).expect("fits");
+    fn three_updates_produce_the_golden_vector() {
+        let mut packet = Packet::new_checked(NEW).expect("the buffer is large enough");
         for delay in [300, 25_700, 9_000] {
             let _ = packet.update(Nanos::new(delay), &SCALE);
         }
@@ -268,10 +271,10 @@ mod tests {
     }
 
     #[test]
-    fn an_untouchable_shim_stays_untouched() {
+    fn update_ignores_other_versions_and_frozen_shims() {
         for first in [0x00, 0x20, 0xf0, 0x14] {
             let bytes = [first, 1, 2, 3];
-            let mut packet = Packet::new_checked(bytes).expect("fits");
+            let mut packet = Packet::new_checked(bytes).expect("the buffer is large enough");
             assert!(packet.update(Nanos::MAX, &SCALE).is_none());
             assert!(packet.mark_incomplete().is_none());
             assert_eq!(packet.into_inner(), bytes);
@@ -279,24 +282,24 @@ mod tests {
     }
 
     #[test]
-    fn counters_and_delay_saturate_and_reserved_bits_survive_a_hop() {
-        let mut packet = Packet::new_checked([0x13, 0xff, 0xff, 0xfe]).expect("fits");
+    fn update_saturates_and_keeps_reserved_bits() {
+        let mut packet = Packet::new_checked([0x13, 0xff, 0xff, 0xfe]).expect("the buffer is large enough");
         let _ = packet.update(Nanos::MAX, &SCALE);
         assert_eq!(packet.into_inner(), [0x13, 0xff, 0xff, 0xff]);
     }
 
     #[test]
-    fn flags_are_set_by_hops() {
-        let mut packet = Packet::new_checked(FRESH).expect("fits");
+    fn hops_can_set_the_flags() {
+        let mut packet = Packet::new_checked(NEW).expect("the buffer is large enough");
         let _ = packet.mark_incomplete();
         let _ = packet.freeze();
         assert_eq!(packet.into_inner(), [0x1c, 0, 0, 0]);
-        let repr = Repr::parse(&[0x1e, 0, 0, 0]).expect("parses");
+        let repr = Repr::parse(&[0x1e, 0, 0, 0]).expect("the header is valid");
         assert!(repr.flags.incomplete && repr.flags.frozen && repr.flags.wants_coverage);
     }
 
     #[test]
-    fn every_shorter_buffer_is_refused() {
+    fn short_buffers_are_rejected() {
         for have in 0..HEADER_BYTES {
             let short = Error::Truncated { need: 4, have };
             assert_eq!(Repr::parse(&THREE_HOPS[..have]), Err(short));
@@ -306,10 +309,10 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_wider_than_the_field_saturates_at_the_field() {
-        let wide = Steps::new(8, 20);
-        let mut packet = Packet::new_checked(FRESH).expect("fits");
+    fn scale_wider_than_the_field_saturates_at_the_field() {
+        let wide = LinearScale::new(8, 20);
+        let mut packet = Packet::new_checked(NEW).expect("the buffer is large enough");
         let _ = packet.update(Nanos::new(1 << 27), &wide);
-        assert!(Repr::parse(&packet.into_inner()).expect("parses").telemetry(&wide).saturated);
+        assert!(Repr::parse(&packet.into_inner()).expect("the header is valid").telemetry(&wide).saturated);
     }
 }

@@ -1,5 +1,5 @@
-//! What holds across formats: updates in any order, codes that compare like values, checksums that stay right, and
-//! parsers that take any bytes.
+//! Property tests for all formats: updates commute, codes sort in the same order as values, checksum updates are
+//! correct, and parsers never panic.
 
 use poseidon_testkit::SplitMix64;
 use poseidon_types::Nanos;
@@ -7,25 +7,27 @@ use poseidon_wire::checksum::{Delta, internet, internet_udp};
 use poseidon_wire::hop_word::{Codec, Layout};
 use poseidon_wire::int_hop::{Hop, Units};
 use poseidon_wire::ioam_node::{Node, TRANSIT_DELAY};
-use poseidon_wire::quantiser::{Ranges, Scale, Steps, Ticks, TimeUnit};
+use poseidon_wire::quantiser::{LinearScale, Scale, TableScale, TickScale, TimeUnit};
 use poseidon_wire::{bare16, csig, hpcc, hpcc_ns3, int_md, ioam, powertcp, reflection, shim, tcp_option};
 use proptest::prelude::*;
 
-/// A table from arbitrary numbers: sorted, made to rise, then used as it is.
-fn table(mut ends: [u64; Ranges::COUNT]) -> Ranges {
+/// Creates a strictly increasing table from arbitrary numbers.
+fn table(mut ends: [u64; TableScale::COUNT]) -> TableScale {
     ends.sort_unstable();
     for i in 1..ends.len() {
         ends[i] = ends[i].max(ends[i - 1].saturating_add(1));
     }
-    // Only a pile at the very top cannot be made to rise.
-    Ranges::new(ends).unwrap_or_else(|_| Ranges::new(core::array::from_fn(|i| i as u64)).expect("rises"))
+    // Entries near the maximum cannot be made strictly increasing. Use a fixed table in that case.
+    TableScale::new(ends).unwrap_or_else(|_| {
+        TableScale::new(core::array::from_fn(|i| i as u64)).expect("the table is increasing")
+    })
 }
 
-fn order_survives(scale: &impl Scale, a: u64, b: u64) -> Result<(), TestCaseError> {
+fn check_that_encoding_is_monotone(scale: &impl Scale, a: u64, b: u64) -> Result<(), TestCaseError> {
     prop_assert_eq!(scale.encode(a).max(scale.encode(b)), scale.encode(a.max(b)));
     prop_assert_eq!(scale.encode(a).min(scale.encode(b)), scale.encode(a.min(b)));
     prop_assert!(scale.encode(a) <= scale.max_code());
-    // Reading a code and writing it again changes nothing (but for units finer than a nanosecond).
+    // Decoding and re-encoding a code returns the same code, or a smaller code if the unit is below one nanosecond.
     let code = scale.encode(a);
     prop_assert!(scale.encode(scale.decode(code)) <= code);
     Ok(())
@@ -37,15 +39,15 @@ proptest! {
             a: u64, b: u64, shift in 0_u32..64, ends: [u64; 32], base in 0_u8..64, step in 0_u8..32, bits in 1_u8..=32
         ) {
         let (a, b) = (a >> shift, b >> shift);
-        order_survives(&Steps::new(step, bits).above_base(base), a, b)?;
-        order_survives(&Steps::new(8, 16).without_all_ones(), a, b)?;
-        order_survives(&TRANSIT_DELAY, a, b)?;
-        order_survives(&table(ends), a, b)?;
-        order_survives(&table(ends.map(|end| end >> shift)), a, b)?;
+        check_that_encoding_is_monotone(&LinearScale::new(step, bits).with_base_log2(base), a, b)?;
+        check_that_encoding_is_monotone(&LinearScale::new(8, 16).without_all_ones(), a, b)?;
+        check_that_encoding_is_monotone(&TRANSIT_DELAY, a, b)?;
+        check_that_encoding_is_monotone(&table(ends), a, b)?;
+        check_that_encoding_is_monotone(&table(ends.map(|end| end >> shift)), a, b)?;
         for unit in [TimeUnit::NANO, TimeUnit::MICRO, TimeUnit::SecondOver2Pow32] {
-            order_survives(&Ticks { unit, max_code: u32::MAX - 1 }, a, b)?;
+            check_that_encoding_is_monotone(&TickScale { unit, max_code: u32::MAX - 1 }, a, b)?;
         }
-        let steps = Steps::new(step, bits).above_base(base);
+        let steps = LinearScale::new(step, bits).with_base_log2(base);
         let code = steps.encode(a);
         prop_assert_eq!(steps.encode(steps.decode(code)), code);
         let ranges = table(ends);
@@ -54,10 +56,10 @@ proptest! {
     }
 
     #[test]
-    fn updates_commute_and_repeat_without_effect(bytes: [u8; 8], a: u64, b: u64, shift in 0_u32..64) {
+    fn updates_commute_and_are_idempotent(bytes: [u8; 8], a: u64, b: u64, shift in 0_u32..64) {
         let (a, b) = (Nanos::new(a >> shift), Nanos::new(b >> shift));
         let shim = |delays: &[Nanos]| {
-            let mut packet = shim::Packet::new_checked(bytes).expect("fits");
+            let mut packet = shim::Packet::new_checked(bytes).expect("the buffer is large enough");
             for delay in delays {
                 let _ = packet.update(*delay, &shim::SCALE);
             }
@@ -68,7 +70,7 @@ proptest! {
         prop_assert!(shim(&[a]).max_hop_delay() >= shim(&[]).max_hop_delay());
 
         let bare = |delays: &[Nanos]| {
-            let mut packet = bare16::Packet::new_checked(bytes).expect("fits");
+            let mut packet = bare16::Packet::new_checked(bytes).expect("the buffer is large enough");
             for delay in delays {
                 let _ = packet.update(*delay, &bare16::SCALE);
             }
@@ -80,7 +82,8 @@ proptest! {
         let option = |delays: &[Nanos]| {
             let mut option = bytes;
             option[..4].copy_from_slice(&[253, 8, 0x50, 0x53]);
-            let mut packet = tcp_option::Packet::new_checked(option, tcp_option::Ids::default()).expect("ours");
+            let ids = tcp_option::Ids::default();
+            let mut packet = tcp_option::Packet::new_checked(option, ids).expect("the header is valid");
             for delay in delays {
                 let _ = packet.update(*delay, &tcp_option::SCALE);
             }
@@ -96,7 +99,7 @@ proptest! {
         for layout in csig::Layout::ALL {
             let run = |order: &[(u32, u16)]| {
                 let tpid = u16::from_be_bytes([bytes[0], bytes[1]]);
-                let mut packet = csig::Packet::new_checked(bytes, layout, tpid).expect("fits");
+                let mut packet = csig::Packet::new_checked(bytes, layout, tpid).expect("the buffer is large enough");
                 for (code, locator) in order {
                     packet.update(*code, *locator);
                 }
@@ -106,19 +109,19 @@ proptest! {
             prop_assert_eq!(run(&[a, b]).0, run(&[b, a]).0);
             prop_assert_eq!(run(&[a, b, b, a]).2, run(&[a, b]).2);
             prop_assert_eq!(run(&[a, b]).1, run(&[]).1);
-            // A packet of this layout keeps what is not its own.
+            // The update must not change the bytes after the tag.
             prop_assert_eq!(&run(&[a]).2[layout.header_bytes()..], &bytes[layout.header_bytes()..]);
         }
     }
 
     #[test]
-    fn every_parser_takes_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300), lead in 0_usize..6) {
+    fn parsers_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), prefix in 0_usize..6) {
         let mut bytes = bytes;
-        // Beginnings that get past the first checks.
-        let leads: [&[u8]; 6] = [
+        // These prefixes pass the parsers' initial checks.
+        let prefixes: [&[u8]; 6] = [
             &[], &[0x10], &[253, 8, 0x50, 0x53], &[36, 20], &[0x14, 9, 0, 0, 0x20, 0, 12, 3], &[0x31, 50, 0, 0],
         ];
-        bytes.iter_mut().zip(leads[lead]).for_each(|(byte, lead)| *byte = *lead);
+        bytes.iter_mut().zip(prefixes[prefix]).for_each(|(byte, prefix)| *byte = *prefix);
         let codec = Codec::new(Layout::Paper);
         let _ = shim::Repr::parse(&bytes);
         let _ = reflection::Repr::parse(&bytes).map(|repr| repr.coverage());
@@ -145,13 +148,14 @@ proptest! {
 }
 
 #[test]
-fn incremental_checksums_equal_full_ones() {
+fn incremental_checksum_equals_the_full_checksum() {
     let mut random = SplitMix64::new(2023);
     let mut zeros = 0;
     for case in 0..200_000 {
-        let mut packet: [u8; 24] =
-            core::array::from_fn(|_| u8::try_from(random.next_u64() & 0xff).expect("a byte"));
-        // A quarter of the cases aim at the corners: words of all zeros and all ones, and a sum of zero.
+        let mut packet: [u8; 24] = core::array::from_fn(|_| {
+            u8::try_from(random.next_u64() & 0xff).expect("the value is masked to a byte")
+        });
+        // A quarter of the inputs are corner cases: all-zero words, all-ones words, and packets whose checksum is zero.
         if case % 4 == 0 {
             packet.fill(if case % 8 == 0 { 0 } else { 0xff });
             packet[1] = 1;
@@ -163,17 +167,19 @@ fn incremental_checksums_equal_full_ones() {
         }
         let (before, before_udp) = (internet(&packet), internet_udp(&packet));
         let delay = Nanos::new(random.next_u64() >> (random.next_u64() % 64));
-        let delta = shim::Packet::new_checked(&mut packet[8..12]).expect("fits").update(delay, &shim::SCALE);
+        let delta = shim::Packet::new_checked(&mut packet[8..12])
+            .expect("the buffer is large enough")
+            .update(delay, &shim::SCALE);
         zeros += usize::from(internet(&packet) == 0 || before == 0);
         assert_eq!(delta.apply(before), internet(&packet), "case {case}");
         assert_eq!(delta.apply_udp(before_udp), internet_udp(&packet), "case {case}");
         assert_eq!(delta.apply_udp(0), 0);
 
         let (old, new) = (u16::from_be_bytes([packet[2], packet[3]]), case % 0x1_0000);
-        let new = u16::try_from(new).expect("sixteen bits");
+        let new = u16::try_from(new).expect("the value is below 2^16");
         let before = internet(&packet);
         packet[2..4].copy_from_slice(&new.to_be_bytes());
-        assert_eq!(Delta::word(old, new).apply(before), internet(&packet), "case {case}");
+        assert_eq!(Delta::for_word(old, new).apply(before), internet(&packet), "case {case}");
     }
-    assert!(zeros > 10_000, "the corner of a zero checksum was met {zeros} times");
+    assert!(zeros > 10_000, "only {zeros} cases had a checksum of zero");
 }

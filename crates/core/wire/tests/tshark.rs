@@ -1,8 +1,8 @@
-//! Wireshark reads our bytes as we do.
+//! Checks that Wireshark decodes the formats in the same way as this crate.
 //!
-//! Frames are built and updated here, written as classic pcap, and decoded by `tshark`: its own IOAM and TCP
-//! dissectors, its VLAN dissector aimed at CSIG's compact tag, and `tools/wireshark/poseidon.lua` for our own
-//! formats. It also judges the checksums that our updates repaired.
+//! The tests build and update frames, write them to a classic pcap file, and decode the file with `tshark`. They use
+//! the built-in IOAM and TCP dissectors, the VLAN dissector for CSIG's compact tag, and `tools/wireshark/poseidon.lua`
+//! for this project's formats. `tshark` also verifies the updated checksums.
 
 use poseidon_types::{BitRate, Nanos};
 use poseidon_wire::checksum::{internet, internet_udp};
@@ -13,23 +13,23 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[test]
-fn csig_compact_tag() {
+fn tshark_decodes_the_compact_csig_tag() {
     let mut frames = Vec::new();
     for code in [0, 9, 31] {
         let mut tag = [0; 4];
-        let fresh = csig::Repr::fresh(csig::Layout::CompactDraft, csig::DEFAULT_TPID, csig::Signal::HopDelay);
-        fresh.emit(&mut tag).expect("fits");
+        let initial = csig::Repr::new(csig::Layout::CompactDraft, csig::DEFAULT_TPID, csig::Signal::HopDelay);
+        initial.emit(&mut tag).expect("the buffer is large enough");
         let mut packet =
             csig::Packet::new_checked(&mut tag[..], csig::Layout::CompactDraft, csig::DEFAULT_TPID)
-                .expect("ours");
+                .expect("the header is valid");
         packet.update(code, 0x42);
         let udp = udp_segment(9, b"");
-        // The tag stands where a VLAN tag would: between the addresses and the EtherType.
+        // Like a VLAN tag, the CSIG tag sits between the MAC addresses and the EtherType.
         let mut frame = ethernet(0x0800, &ipv4(17, &udp));
         frame.splice(12..12, tag);
         frames.push(frame);
     }
-    // PCP is T, DEI is R, and the VLAN id is S and LM.
+    // The VLAN dissector shows T as the PCP, R as the DEI, and S and LM together as the VLAN ID.
     let fields = ["vlan.priority", "vlan.dei", "vlan.id", "ip.proto"];
     let rows = tshark("csig", &frames, &["-o", "vlan.qinq_ethertype:0x9900"], &fields);
     let locator = |code: u32| if code == 0 { 0 } else { 0x42 };
@@ -39,13 +39,13 @@ fn csig_compact_tag() {
 }
 
 #[test]
-fn ioam_trace() {
-    let repr = ioam::Repr::fresh(123, TraceType(0xca_1000), 2).expect("fits");
+fn tshark_decodes_the_ioam_trace() {
+    let repr = ioam::Repr::new(123, TraceType::new(0xca_1000), 2).expect("the option is large enough");
     let mut frames = Vec::new();
     for updates in 0..=3_u16 {
         let mut option = vec![0; repr.buffer_len()];
-        repr.emit(&mut option).expect("fits");
-        let mut packet = ioam::Packet::new_checked(&mut option[..]).expect("parses");
+        repr.emit(&mut option).expect("the buffer is large enough");
+        let mut packet = ioam::Packet::new_checked(&mut option[..]).expect("the header is valid");
         for hop in 1..=updates {
             packet.update(&Node {
                 hop_limit: 63,
@@ -57,7 +57,7 @@ fn ioam_trace() {
             });
         }
         let signal = packet.queue_telemetry(|_| Some(BitRate::from_mbps(1)));
-        assert_eq!(signal.hops, u8::try_from(updates.min(2)).expect("few"));
+        assert_eq!(signal.hops, u8::try_from(updates.min(2)).expect("the count is small"));
         frames.push(ethernet(0x86dd, &ipv6_with_option(&option)));
     }
     let fields = [
@@ -82,18 +82,18 @@ fn ioam_trace() {
 }
 
 #[test]
-fn tcp_option_of_ours() {
+fn tshark_decodes_the_tcp_option() {
     let mut frames = Vec::new();
     for (delay, echo) in [(0, None), (25_600, Some(7)), (u64::MAX, Some(0xffff))] {
         let mut option = [0; 8];
         let repr = tcp_option::Repr { echo, ..Default::default() };
-        repr.emit(&mut option).expect("fits");
+        repr.emit(&mut option).expect("the buffer is large enough");
         let mut segment = tcp_segment(&option);
-        // The switch: find the option, update it, repair the checksum.
+        // The switch finds the option, updates it, and fixes up the checksum.
         let ids = tcp_option::Ids::default();
-        let at = 20 + tcp_option::find(&segment[20..], ids).expect("present");
-        let delta = tcp_option::Packet::new_checked(&mut segment[at..], ids)
-            .expect("ours")
+        let offset = 20 + tcp_option::find(&segment[20..], ids).expect("the list has the option");
+        let delta = tcp_option::Packet::new_checked(&mut segment[offset..], ids)
+            .expect("the header is valid")
             .update(Nanos::new(delay), &tcp_option::SCALE);
         let check = u16::from_be_bytes([segment[16], segment[17]]);
         segment[16..18].copy_from_slice(&delta.apply(check).to_be_bytes());
@@ -113,20 +113,20 @@ fn tcp_option_of_ours() {
 }
 
 #[test]
-fn shim_and_reflection() {
+fn tshark_decodes_the_shim_and_the_reflection_block() {
     let mut frames = Vec::new();
     for delays in [&[][..], &[300, 25_700, 9_000], &[u64::MAX]] {
         let sent = shim::Repr::default();
         let received = shim::Repr { int_hops: 4, max_hop_delay: 77, ..sent };
         let mut payload = [0; 12];
-        sent.emit(&mut payload).expect("fits");
+        sent.emit(&mut payload).expect("the buffer is large enough");
         reflection::Repr::reflect(&received, 59, reflection::INITIAL_TTL)
             .emit(&mut payload[4..])
-            .expect("fits");
+            .expect("the buffer is large enough");
         let mut segment = udp_segment(shim::DEFAULT_UDP_PORT, &payload);
         for delay in delays {
             let delta = shim::Packet::new_checked(&mut segment[8..])
-                .expect("fits")
+                .expect("the buffer is large enough")
                 .update(Nanos::new(*delay), &shim::SCALE);
             let check = u16::from_be_bytes([segment[6], segment[7]]);
             segment[6..8].copy_from_slice(&delta.apply_udp(check).to_be_bytes());
@@ -146,20 +146,21 @@ fn shim_and_reflection() {
     let rows = tshark("shim", &frames, &options, &fields);
     let expected = ["1,0,0,0,5,4,77", "1,3,100,25600,5,4,77", "1,1,65535,16776960,5,4,77"];
     assert_eq!(rows, expected);
-    // Another port by preference: the shim is then somebody's payload.
+    // If the preferences specify a different port, the shim is not dissected.
     let rows = tshark("port", &frames, &["-o", "poseidon.udp_port:4000"], &["poseidon.int_hops"]);
     assert_eq!(rows, ["", "", ""]);
 }
 
-/// One row per frame, fields separated by commas and repeated values by semicolons.
+/// Runs tshark and returns one row per frame. Commas separate fields, and semicolons separate repeated values.
 fn tshark(name: &str, frames: &[Vec<u8>], options: &[&str], fields: &[&str]) -> Vec<String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    fs::create_dir_all(&folder).expect("the build's own folder");
+    fs::create_dir_all(&folder).expect("the target directory is writable");
     let capture = folder.join("frames.pcap");
-    fs::write(&capture, pcap(frames)).expect("the build's own folder");
-    let script: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../../tools/wireshark/poseidon.lua"].iter().collect();
+    fs::write(&capture, pcap(frames)).expect("the target directory is writable");
+    let script: PathBuf =
+        [env!("CARGO_MANIFEST_DIR"), "../../../tools/wireshark/poseidon.lua"].iter().collect();
     let mut command = Command::new("tshark");
-    // Nobody's personal settings or plug-ins.
+    // Ignore the user's Wireshark settings and plug-ins.
     command.env("WIRESHARK_CONFIG_DIR", &folder).env("HOME", &folder);
     command.args(["-n", "-r"]).arg(&capture);
     command.arg("-X").arg(format!("lua_script:{}", script.display()));
@@ -169,39 +170,39 @@ fn tshark(name: &str, frames: &[Vec<u8>], options: &[&str], fields: &[&str]) -> 
     }
     let output = match command.output() {
         Ok(output) => output,
-        Err(error) => panic!("tshark did not start ({error}): install the Debian package tshark"),
+        Err(error) => panic!("cannot start tshark ({error}): install the Debian package `tshark`"),
     };
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
-        "tshark failed; if it does not know poseidon's fields, its Lua is off (as root: set \
-         run_user_scripts_when_superuser = true in its init.lua, or run the tests as another user):\n{errors}"
+        "tshark failed; if it does not recognise the poseidon fields, Lua is disabled (if you run the tests as root, \
+         set run_user_scripts_when_superuser = true in init.lua, or run them as another user):\n{errors}"
     );
     assert!(!errors.contains("Lua"), "the dissector failed:\n{errors}");
-    let text = String::from_utf8(output.stdout).expect("tshark prints text");
+    let text = String::from_utf8(output.stdout).expect("tshark prints UTF-8");
     text.lines().map(str::to_owned).collect()
 }
 
-/// Versions of tshark differ in printing identifiers as hex or decimal.
+/// Converts hex numbers to decimal, because tshark versions format identifiers differently.
 fn hex_to_decimal(row: &str) -> String {
-    let one = |value: &str| match value.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).expect("hex").to_string(),
+    let convert_value = |value: &str| match value.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).expect("the digits are hexadecimal").to_string(),
         None => value.to_owned(),
     };
-    let list = |values: &str| values.split(';').map(one).collect::<Vec<_>>().join(";");
-    row.split(',').map(list).collect::<Vec<_>>().join(",")
+    let convert_list = |values: &str| values.split(';').map(convert_value).collect::<Vec<_>>().join(";");
+    row.split(',').map(convert_list).collect::<Vec<_>>().join(",")
 }
 
-/// A classic capture file of Ethernet frames, little-endian.
+/// Returns a classic little-endian pcap file that contains Ethernet frames.
 fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
     let mut file = Vec::new();
     let words = |file: &mut Vec<u8>, words: &[u32]| {
         words.iter().for_each(|word| file.extend(word.to_le_bytes()));
     };
-    // Magic, version 2.4, zone, accuracy, longest frame, Ethernet.
+    // Magic number, version 2.4, time zone, timestamp accuracy, snapshot length, and Ethernet link type.
     words(&mut file, &[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1]);
     for frame in frames {
-        let len = u32::try_from(frame.len()).expect("short");
+        let len = u32::try_from(frame.len()).expect("the length is small");
         words(&mut file, &[0, 0, len, len]);
         file.extend(frame);
     }
@@ -215,23 +216,23 @@ fn ethernet(ethertype: u16, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-const FROM: [u8; 4] = [10, 0, 0, 1];
-const TO: [u8; 4] = [10, 0, 0, 2];
+const SOURCE: [u8; 4] = [10, 0, 0, 1];
+const DESTINATION: [u8; 4] = [10, 0, 0, 2];
 
 fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let total = len16(20 + payload.len());
     let mut packet = vec![0x45, 0, total[0], total[1], 0, 0, 0, 0, 59, protocol, 0, 0];
-    packet.extend(FROM);
-    packet.extend(TO);
+    packet.extend(SOURCE);
+    packet.extend(DESTINATION);
     let check = internet(&packet).to_be_bytes();
     packet[10..12].copy_from_slice(&check);
     packet.extend(payload);
     packet
 }
 
-/// A checksum over the IPv4 pseudo-header and `segment`, as bytes to sum.
+/// Returns the bytes that the checksum covers: the IPv4 pseudo-header followed by `segment`.
 fn with_pseudo_header(protocol: u8, segment: &[u8]) -> Vec<u8> {
-    let mut bytes = [FROM, TO].concat();
+    let mut bytes = [SOURCE, DESTINATION].concat();
     bytes.extend([0, protocol]);
     bytes.extend(len16(segment.len()));
     bytes.extend(segment);
@@ -254,7 +255,7 @@ fn udp_header(port: u16, payload: &[u8]) -> Vec<u8> {
     segment
 }
 
-/// An ACK with Linux's usual timestamps (NOP, NOP, kind 8) before our option.
+/// Returns an ACK with Linux's timestamp option (NOP, NOP, kind 8) before `option`.
 fn tcp_segment(option: &[u8]) -> Vec<u8> {
     let mut segment = vec![0x9c, 0x40, 0x1f, 0x90, 0, 0, 0, 1, 0, 0, 0, 2, 0xa0, 0x10, 1, 0, 0, 0, 0, 0];
     segment.extend([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]);
@@ -264,7 +265,7 @@ fn tcp_segment(option: &[u8]) -> Vec<u8> {
     segment
 }
 
-/// IPv6, a hop-by-hop header that holds `option` at a multiple of four, and an empty UDP datagram.
+/// Returns an IPv6 packet that carries `option` in a hop-by-hop header, followed by an empty UDP datagram.
 fn ipv6_with_option(option: &[u8]) -> Vec<u8> {
     let mut udp = udp_header(9, &[]);
     let addresses = [[0xfd; 16], [0xfe; 16]].concat();
@@ -273,11 +274,11 @@ fn ipv6_with_option(option: &[u8]) -> Vec<u8> {
     udp[6..8].copy_from_slice(&check);
 
     let size = (4 + option.len()).next_multiple_of(8);
-    let units = u8::try_from(size / 8 - 1).expect("short");
-    // UDP follows; PadN of two bytes puts the option at offset four.
+    let units = u8::try_from(size / 8 - 1).expect("the length is small");
+    // The next header is UDP. Two bytes of PadN align the option to offset four.
     let mut header = vec![17, units, 1, 0];
     header.extend(option);
-    // Four bytes of PadN where the option leaves half a unit.
+    // If necessary, four bytes of PadN fill the last 8-byte unit.
     header.extend(&[1, 2, 0, 0][..size - header.len()]);
 
     let mut packet = vec![0x60, 0, 0, 0];
@@ -290,5 +291,5 @@ fn ipv6_with_option(option: &[u8]) -> Vec<u8> {
 }
 
 fn len16(len: usize) -> [u8; 2] {
-    u16::try_from(len).expect("short").to_be_bytes()
+    u16::try_from(len).expect("the length is small").to_be_bytes()
 }

@@ -1,15 +1,16 @@
-//! What tests compare with and drive laws by: exact oracles, a fluid loop around any law, and random operations for
-//! any law. Only tests may depend on this crate: it uses `std` and floating point.
+//! Test support: exact oracles, a fluid network model for any law, random operations for any law, and test plans.
 //!
-//! | module | what it holds |
+//! Only tests depend on this crate, because it uses `std` and floating point.
+//!
+//! | module | contents |
 //! |---|---|
-//! | [`rng`] | [`SplitMix64`], a seeded generator whose numbers never change |
+//! | [`rng`] | [`SplitMix64`], a seeded random number generator with a fixed output |
 //! | [`rational`] | [`Rational`], exact arithmetic on `u128` |
-//! | [`network`] | [`Network`] of links and flows, and random ones |
+//! | [`network`] | [`Network`], links and flows, and random networks |
 //! | [`maxmin`] | [`max_min()`], the exact max-min fair shares of a network |
-//! | [`fluid_loop`] | a network without packets around any law: does it converge, and where to |
-//! | [`operations`] | random operations for any law: does it survive, and replay |
-//! | [`plans`] | a plan to start from, and a list of varied ones |
+//! | [`fluid_loop`] | [`FluidLoop`], a fluid network model that runs any law |
+//! | [`operations`] | random operations for any law, and checks of its decisions |
+//! | [`plans`] | a base plan for tests, and one plan per simulator feature |
 //!
 //! ```
 //! use poseidon_testkit::{Flow, Network, Rational, max_min};

@@ -1,63 +1,63 @@
-//! Links and flows, without packets: what a fairness oracle and a closed-loop test are given.
+//! Networks of links and flows, which are the input to the fairness oracle and the fluid model.
 
 use crate::rng::SplitMix64;
 
-/// Link rates that random networks mix, in Mbps: today's datacenter ports.
+/// The link rates in random networks, in Mbps, which match current datacenter port speeds.
 pub const LINK_RATES_MBPS: [u64; 6] = [25_000, 40_000, 50_000, 100_000, 200_000, 400_000];
 
-/// Base round-trip times that random networks mix, in ns: inside a rack to across a large building.
+/// The range of base round-trip times in random networks, in ns, from a single rack to a large building.
 pub const BASE_RTT_RANGE_NS: (u64, u64) = (4_000, 40_000);
 
-/// Links a flow of a random network crosses at most.
+/// The maximum number of links that a flow in a random network crosses.
 pub const MAX_HOPS: usize = 4;
 
 /// Links with capacities, and flows that cross them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
-    /// The capacity of each link, in Mbps; a link is named by its index.
+    /// Each link's capacity in Mbps. The index is the link's id.
     pub capacities_mbps: Vec<u64>,
-    /// The flows; a flow is named by its index.
+    /// The flows. The index is the flow's id.
     pub flows: Vec<Flow>,
 }
 
-/// One flow that always has data to send.
+/// A flow that always has data to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flow {
-    /// The links it crosses, in order, each at most once.
+    /// The links on the flow's path, in order. Each link occurs at most once.
     pub path: Vec<usize>,
-    /// The most it can send whatever the network allows, in Mbps: its host's line rate.
+    /// The sending host's line rate in Mbps, which caps the flow's rate.
     pub cap_mbps: Option<u64>,
-    /// Its round-trip time with empty queues, in ns. Max-min shares do not depend on it.
+    /// The round-trip time with empty queues, in ns. Max-min shares do not depend on this value.
     pub base_rtt_ns: u64,
 }
 
 impl Flow {
-    /// A flow over these links, without a cap of its own, with the smallest base RTT.
+    /// Creates an uncapped flow over these links with the smallest base RTT.
     pub fn through(path: impl Into<Vec<usize>>) -> Self {
         Self { path: path.into(), cap_mbps: None, base_rtt_ns: BASE_RTT_RANGE_NS.0 }
     }
 
-    /// The same flow from a host of this line rate.
-    pub fn capped(self, cap_mbps: u64) -> Self {
+    /// Sets the sending host's line rate.
+    pub fn with_cap(self, cap_mbps: u64) -> Self {
         Self { cap_mbps: Some(cap_mbps), ..self }
     }
 }
 
 impl Network {
-    /// The flows that cross a link, in order.
+    /// Returns the flows that cross a link, in order.
     pub fn flows_on(&self, link: usize) -> impl Iterator<Item = usize> {
         (0..self.flows.len()).filter(move |&flow| self.flows[flow].path.contains(&link))
     }
 
-    /// Refuses a network that says nothing: an unknown or repeated link, or a flow that nothing limits.
+    /// Checks the network.
     ///
     /// # Panics
-    /// With the flow and the reason.
+    /// Panics if a path contains an unknown or repeated link, or if a flow has neither a link nor a cap.
     pub fn check(&self) {
         for (id, flow) in self.flows.iter().enumerate() {
             assert!(
                 !flow.path.is_empty() || flow.cap_mbps.is_some(),
-                "flow {id} crosses no link and has no cap: give it one"
+                "flow {id} crosses no link and has no cap: add one"
             );
             for (hop, &link) in flow.path.iter().enumerate() {
                 assert!(
@@ -71,13 +71,13 @@ impl Network {
     }
 }
 
-/// A network with 1 to `max_links` links of mixed rates and 1 to `max_flows` flows.
+/// Returns a random network with 1 to `max_links` links and 1 to `max_flows` flows.
 ///
-/// Each flow crosses 1 to [`MAX_HOPS`] links in random order without repetition and has a base RTT from
-/// [`BASE_RTT_RANGE_NS`]; every fourth flow or so has a cap of its own, drawn from the link rates.
+/// Each flow crosses 1 to [`MAX_HOPS`] different links in random order and has a base RTT from [`BASE_RTT_RANGE_NS`].
+/// On average, one flow in four has a cap, drawn from the link rates.
 ///
 /// # Panics
-/// If `max_links` or `max_flows` is zero.
+/// Panics if `max_links` or `max_flows` is zero.
 pub fn random_network(rng: &mut SplitMix64, max_links: usize, max_flows: usize) -> Network {
     let links = 1 + rng.index(max_links);
     let capacities_mbps = (0..links).map(|_| *rng.pick(&LINK_RATES_MBPS)).collect();
@@ -85,7 +85,7 @@ pub fn random_network(rng: &mut SplitMix64, max_links: usize, max_flows: usize) 
     Network { capacities_mbps, flows }
 }
 
-/// One flow over some of `links` links.
+/// Returns a random flow that crosses some of the `links` links.
 fn random_flow(rng: &mut SplitMix64, links: usize) -> Flow {
     let mut path: Vec<usize> = (0..links).collect();
     rng.shuffle(&mut path);
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn random_networks_are_sound_and_varied() {
+    fn random_networks_are_valid_and_varied() {
         let mut rng = SplitMix64::new(1);
         let mut hops_seen = [false; MAX_HOPS + 1];
         let mut caps_seen = [false; 2];
@@ -121,20 +121,20 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_network() {
-        let draw = || random_network(&mut SplitMix64::new(42), 8, 20);
-        assert_eq!(draw(), draw());
+    fn the_same_seed_produces_the_same_network() {
+        let generate = || random_network(&mut SplitMix64::new(42), 8, 20);
+        assert_eq!(generate(), generate());
     }
 
     #[test]
     #[should_panic(expected = "flow 0 crosses link 1 twice")]
-    fn a_path_with_a_loop_is_refused() {
+    fn a_path_with_a_repeated_link_is_rejected() {
         Network { capacities_mbps: vec![1, 1], flows: vec![Flow::through([1, 0, 1])] }.check();
     }
 
     #[test]
     #[should_panic(expected = "crosses no link and has no cap")]
-    fn a_flow_that_nothing_limits_is_refused() {
+    fn a_flow_without_a_link_or_a_cap_is_rejected() {
         Network { capacities_mbps: vec![1], flows: vec![Flow::through([])] }.check();
     }
 }

@@ -1,39 +1,39 @@
-//! Random operations for any law: acknowledgements, losses, timeouts, clocks that wrap, telemetry that lies.
+//! Random operations for any law: ACKs, losses, timeouts, wrapping clocks, and invalid telemetry.
 //!
-//! A law has no errors, so it must survive whatever a host or a network tells it. What must hold after every
-//! operation is in [`assert_sound`]; what must hold of a whole list, in [`assert_conforms`].
+//! A law cannot return an error, so it must handle any input from a host or a network. [`assert_valid_decision`] checks
+//! a law after each operation. [`assert_conforms`] checks whole sequences.
 
 use crate::rng::SplitMix64;
 use poseidon_laws::params::Params;
-use poseidon_laws::{Ack, Law, Loss, Pacing, Path};
+use poseidon_laws::{Ack, Law, LawDefinition, Loss, Pacing, Path};
 use poseidon_types::telemetry::MAX_HOPS;
-use poseidon_types::{BitRate, Bytes, HopPath, HopRecord, HopStack, Nanos, Packets, Wrap};
+use poseidon_types::{BitRate, Bytes, CounterWrap, HopPath, HopRecord, HopStack, Nanos, Packets};
 
-/// One thing that can happen to a law.
+/// An event that a host reports to a law.
 #[derive(Debug, Clone)]
 pub enum Operation {
-    /// An ACK and the records that came with it.
-    Ack(Box<(Ack<'static>, HopStack, Wrap)>),
-    /// Fast recovery.
+    /// An ACK and its hop records.
+    Ack(Box<(Ack<'static>, HopStack, CounterWrap)>),
+    /// A loss that starts fast recovery.
     Loss(Loss),
     /// A retransmission timeout.
     Timeout(Nanos),
 }
 
-/// A list of up to `most` operations on one clock.
-pub fn random_operations(rng: &mut SplitMix64, most: usize) -> Vec<Operation> {
-    // Mostly sane clocks; some start just before they wrap.
+/// Returns up to `max_count` random operations with increasing times.
+pub fn random_operations(rng: &mut SplitMix64, max_count: usize) -> Vec<Operation> {
+    // Most clocks start at an ordinary time; some start just before they wrap.
     let mut now = if rng.below(8) == 0 { u64::MAX - rng.below(1 << 20) } else { rng.below(1 << 40) };
     let mut seq = if rng.below(8) == 0 { u64::MAX - rng.below(1 << 20) } else { rng.below(1 << 30) };
-    (0..=rng.index(most))
+    (0..=rng.index(max_count))
         .map(|_| {
-            let gap = amount(rng, 100_000);
+            let gap = random_value(rng, 100_000);
             now = now.wrapping_add(gap);
             match rng.below(20) {
                 0 => Operation::Loss(Loss { now: Nanos::new(now) }),
                 1 => Operation::Timeout(Nanos::new(now)),
                 _ => {
-                    seq = seq.wrapping_add(amount(rng, 10_000));
+                    seq = seq.wrapping_add(random_value(rng, 10_000));
                     Operation::Ack(Box::new(random_ack(rng, now, seq)))
                 }
             }
@@ -41,11 +41,11 @@ pub fn random_operations(rng: &mut SplitMix64, most: usize) -> Vec<Operation> {
         .collect()
 }
 
-/// Does the operation to a law.
+/// Applies an operation to a law.
 pub fn apply<L: Law>(law: &mut L, operation: &Operation) {
     match operation {
-        Operation::Ack(parts) => {
-            let (ack, stack, wrap) = &**parts;
+        Operation::Ack(event) => {
+            let (ack, stack, wrap) = &**event;
             law.on_ack(&Ack { hops: HopPath { records: stack.as_slice(), wrap: *wrap }, ..*ack });
         }
         Operation::Loss(loss) => law.on_loss(loss),
@@ -53,28 +53,29 @@ pub fn apply<L: Law>(law: &mut L, operation: &Operation) {
     }
 }
 
-/// What must hold of a law at any moment: a window that is neither zero nor unbounded, a pacing that ends.
+/// Checks a decision: the window is neither zero nor unbounded, and the pacing is finite.
 ///
 /// # Panics
-/// If it does not, with the law's state.
-pub fn assert_sound<L: Law>(law: &L) {
+/// Panics if the decision is invalid. The message contains the law's state.
+pub fn assert_valid_decision<L: Law>(law: &L) {
     let decision = law.decision();
-    assert!(decision.window > Packets::ZERO, "{}: zero window in {law:?}", L::NAME);
-    assert!(decision.window <= Packets::MAX_WINDOW, "{}: window {decision:?} in {law:?}", L::NAME);
+    assert!(decision.window > Packets::ZERO, "zero window in {law:?}");
+    assert!(decision.window <= Packets::MAX_WINDOW, "window {decision:?} in {law:?}");
     match decision.pacing {
         Pacing::Off => {
-            assert!(decision.window >= Packets::ONE, "{}: {decision:?} below one packet is unpaced", L::NAME);
+            assert!(decision.window >= Packets::ONE, "{decision:?} is below one packet without pacing");
         }
-        // The longest RTT a law holds (4.3 s) over the smallest window a parameter may set (0.001 packets).
+        // The largest RTT that a law represents (4.3 s) divided by the smallest window that a parameter allows (0.001
+        // packets).
         Pacing::Gap(gap) => {
-            assert!(gap <= Nanos::from_millis(10_000_000), "{}: gap {gap} in {law:?}", L::NAME)
+            assert!(gap <= Nanos::from_millis(10_000_000), "gap {gap} in {law:?}")
         }
-        Pacing::Rate(rate) => assert!(rate > BitRate::ZERO, "{}: zero rate in {law:?}", L::NAME),
+        Pacing::Rate(rate) => assert!(rate > BitRate::ZERO, "zero rate in {law:?}"),
     }
 }
 
-/// Texts that are tried for every parameter: the ends of domains, and every word that chooses a variant.
-const TEXTS: &[&str] = &[
+/// Values for random parameters: range bounds and the names of all choices.
+const PARAMETER_VALUES: &[&str] = &[
     "0",
     "1",
     "2",
@@ -129,59 +130,65 @@ const TEXTS: &[&str] = &[
     "brownfield",
 ];
 
-/// Parameters within the law's domain: the defaults or a preset, with up to eight of them changed. `choose` gives a
-/// number below its argument.
+/// Returns random valid parameters: the defaults or a preset, with up to eight changes.
+///
+/// `choose` returns a number below its argument.
 pub fn random_params<P: Params>(mut choose: impl FnMut(usize) -> usize) -> P {
     let mut params = P::default();
     if let Some(preset) = P::PRESETS.get(choose(P::PRESETS.len() + 1)) {
         (preset.apply)(&mut params);
     }
     for _ in 0..choose(9) {
-        let (name, text) = (P::TABLE[choose(P::TABLE.len())].name, TEXTS[choose(TEXTS.len())]);
+        let (name, value) =
+            (P::TABLE[choose(P::TABLE.len())].name, PARAMETER_VALUES[choose(PARAMETER_VALUES.len())]);
         let mut changed = params.clone();
-        if changed.set(name, text).is_ok() && changed.check().is_ok() {
+        if changed.set(name, value).is_ok() && changed.check().is_ok() {
             params = changed;
         }
     }
     params
 }
 
-/// Runs `lists` random lists of operations: after each operation the law is sound; a second run gives the same
-/// state; a clone taken half way ends like the original. Parameters are [`random_params`], every tenth list the defaults.
+/// Runs random sequences of operations.
+///
+/// Every decision must be valid, a second run must end in the same state, and so must a clone taken halfway. Every
+/// tenth sequence uses the default parameters; the others use [`random_params`].
 ///
 /// # Panics
-/// If a law does not conform; the message has the seed of the list.
-pub fn assert_conforms<L: Law>(lists: u64) {
-    for list in 0..lists {
-        let mut rng = SplitMix64::new(list);
-        let params = if list.is_multiple_of(10) {
+/// Panics if a law does not conform. The message contains the seed of the sequence.
+pub fn assert_conforms<L: LawDefinition>(sequences: u64) {
+    for seed in 0..sequences {
+        let mut rng = SplitMix64::new(seed);
+        let params = if seed.is_multiple_of(10) {
             L::Params::default()
         } else {
             random_params::<L::Params>(|below| rng.index(below))
         };
-        params.check().unwrap_or_else(|error| panic!("{}: its own values are refused: {error}", L::NAME));
+        params
+            .check()
+            .unwrap_or_else(|error| panic!("{}: the random parameters are invalid: {error}", L::NAME));
         let path = random_path(&mut rng);
-        path.check().expect("a random path is within the domain");
+        path.check().expect("the random path is valid");
         let operations = random_operations(&mut rng, 40);
         let mut law = L::new(&params, &path);
-        let mut again = L::new(&params, &path);
-        assert_sound(&law);
+        let mut replay = L::new(&params, &path);
+        assert_valid_decision(&law);
         let half = operations.len() / 2;
         for operation in &operations[..half] {
             apply(&mut law, operation);
-            assert_sound(&law);
+            assert_valid_decision(&law);
         }
         let mut clone = law.clone();
         for operation in &operations[half..] {
             apply(&mut law, operation);
             apply(&mut clone, operation);
-            assert_sound(&law);
+            assert_valid_decision(&law);
         }
         for operation in &operations {
-            apply(&mut again, operation);
+            apply(&mut replay, operation);
         }
-        assert!(law == clone, "{}: seed {list}: a clone ends elsewhere: {law:?} {clone:?}", L::NAME);
-        assert!(law == again, "{}: seed {list}: a replay ends elsewhere: {law:?} {again:?}", L::NAME);
+        assert!(law == clone, "{}: seed {seed}: a clone diverges: {law:?} {clone:?}", L::NAME);
+        assert!(law == replay, "{}: seed {seed}: a replay diverges: {law:?} {replay:?}", L::NAME);
     }
 }
 
@@ -193,52 +200,52 @@ fn random_path(rng: &mut SplitMix64) -> Path {
     }
 }
 
-fn random_ack(rng: &mut SplitMix64, now: u64, seq: u64) -> (Ack<'static>, HopStack, Wrap) {
-    let bytes = amount(rng, 100_000);
-    let delay = |rng: &mut SplitMix64| (rng.below(4) != 0).then(|| Nanos::new(amount(rng, 50_000)));
+fn random_ack(rng: &mut SplitMix64, now: u64, seq: u64) -> (Ack<'static>, HopStack, CounterWrap) {
+    let bytes = random_value(rng, 100_000);
+    let delay = |rng: &mut SplitMix64| (rng.below(4) != 0).then(|| Nanos::new(random_value(rng, 50_000)));
     let wrap = *rng.pick(&[
-        Wrap::NEVER,
-        Wrap { at: Nanos::new(1 << 24), sent: Bytes::new(1 << 27) },
-        Wrap { at: Nanos::new(1), sent: Bytes::new(1) },
+        CounterWrap::NEVER,
+        CounterWrap { timestamp: Nanos::new(1 << 24), sent: Bytes::new(1 << 27) },
+        CounterWrap { timestamp: Nanos::new(1), sent: Bytes::new(1) },
     ]);
     let ack = Ack {
         now: Nanos::new(now),
-        rtt: Nanos::new(amount(rng, 100_000)),
-        packets: u32::try_from(amount(rng, 64)).unwrap_or(u32::MAX),
+        rtt: Nanos::new(random_value(rng, 100_000)),
+        packets: u32::try_from(random_value(rng, 64)).unwrap_or(u32::MAX),
         bytes: Bytes::new(bytes),
-        marked: Bytes::new(if rng.below(2) == 0 { 0 } else { amount(rng, 100_000) }),
+        marked: Bytes::new(if rng.below(2) == 0 { 0 } else { random_value(rng, 100_000) }),
         acked_seq: seq,
-        next_seq: seq.wrapping_add(amount(rng, 1 << 20)),
+        next_seq: seq.wrapping_add(random_value(rng, 1 << 20)),
         max_hop_delay: delay(rng),
         reverse_max_hop_delay: delay(rng),
-        endpoint_delay: Nanos::new(amount(rng, 50_000)),
+        endpoint_delay: Nanos::new(random_value(rng, 50_000)),
         hop_count: u8::try_from(rng.below(256)).unwrap_or(u8::MAX),
         circuit_up: rng.below(2) == 0,
         app_limited: rng.below(4) == 0,
-        chance: u32::try_from(rng.below(1 << 32)).unwrap_or(u32::MAX),
+        random: u32::try_from(rng.below(1 << 32)).unwrap_or(u32::MAX),
         ..Ack::EMPTY
     };
     let mut stack = HopStack::EMPTY;
-    // Mostly the same number of hops, so that records are compared at all.
+    // Most ACKs have the same number of hops; otherwise laws would not compare their records.
     let hops = if rng.below(4) == 0 { rng.index(MAX_HOPS + 2) } else { 3 };
     for _ in 0..hops {
         stack.push(HopRecord {
-            at: Nanos::new(now.wrapping_add(amount(rng, 1_000))),
-            sent: Bytes::new(amount(rng, 1 << 30)),
-            queue: Bytes::new(amount(rng, 1 << 20)),
+            timestamp: Nanos::new(now.wrapping_add(random_value(rng, 1_000))),
+            sent: Bytes::new(random_value(rng, 1 << 30)),
+            queue: Bytes::new(random_value(rng, 1 << 20)),
             rate: BitRate::from_bps(*rng.pick(&[0, 1, 25_000_000_000, 100_000_000_000, u64::MAX])),
         });
     }
     (ack, stack, wrap)
 }
 
-/// An amount up to `usual`, now and then zero, one, or absurd.
-fn amount(rng: &mut SplitMix64, usual: u64) -> u64 {
+/// Returns a random value below `typical`, and occasionally zero, one or an extreme value.
+fn random_value(rng: &mut SplitMix64, typical: u64) -> u64 {
     match rng.below(24) {
         0 => 0,
         1 => 1,
         2 => u64::MAX,
         3 => rng.next_u64() >> rng.below(64),
-        _ => rng.below(usual),
+        _ => rng.below(typical),
     }
 }

@@ -1,23 +1,26 @@
-//! A plan to start from: tests change what they are about and leave the rest. And a list of them that are all different.
+//! A base plan that tests modify, and one plan per simulator feature.
 
-mod varied;
+mod feature_plans;
 
-pub use varied::varied;
+pub use feature_plans::feature_plans;
 
 use poseidon_laws::AnyParams;
-use poseidon_plan::switch::{AnyMark, DelayCarrier, Direction, Pause, Shared, Stamp, Switch};
+use poseidon_plan::link_changes::{LinkChange, LinkEvent};
+use poseidon_plan::switch::{AnyMarkPolicy, DelayCarrier, MarkDirection, Pause, Shared, Stamp, Switch};
 use poseidon_plan::traffic::{Amount, Connection, Message};
-use poseidon_plan::transport::{Acks, Echo, Eligibility, Recovery, Spread, Transport};
-use poseidon_plan::{Link, Plan, Topology};
-use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Picos};
+use poseidon_plan::transport::{Acks, Echo, Eligibility, LoadBalancing, Recovery, Transport};
+use poseidon_plan::{Link, Plan, SwitchPort, Topology};
+use poseidon_types::{BitRate, Bytes, ConnectionId, Fraction, HostId, Nanos, Picos, PortId, SwitchId};
 
-/// The links of Poseidon's evaluation (section 5): 200 Gbps, 245 ns.
+/// The links in Poseidon's evaluation (section 5).
 pub const LINK: Link = Link { rate: BitRate::from_gbps(200), delay: Picos::new(245_000) };
 
-/// The fabric of Poseidon's evaluation (section 5): 600 ns per switch, 64 MB shared with dynamic thresholds, 4096 B packets, exact
-/// telemetry. The one law has its defaults; connection `i` sends from `ends[i].0` to `ends[i].1`, from `i` us on, without end.
-pub fn plan(topology: Topology, law: &str, ends: &[(u32, u32)]) -> Plan {
-    let number = |i: usize| u32::try_from(i).expect("few connections");
+/// Returns a plan with the fabric of Poseidon's evaluation (section 5).
+///
+/// Switches have a latency of 600 ns, a shared 64 MB buffer with dynamic thresholds, and exact telemetry. The packet
+/// size is 4096 B. The law uses its default parameters. Connection `i` sends from `endpoints[i].0` to `endpoints[i].1`,
+/// starting at `i` us, until the end of the run.
+pub fn plan(topology: Topology, law: &str, endpoints: &[(u32, u32)]) -> Plan {
     Plan {
         seed: 7,
         stop: Picos::from_nanos(Nanos::from_millis(20)),
@@ -27,11 +30,11 @@ pub fn plan(topology: Topology, law: &str, ends: &[(u32, u32)]) -> Plan {
             priorities: 1,
             buffer: Shared { size: Bytes::new(64_000_000), alpha: Fraction::ratio(8, 1) }.into(),
             pause: Pause::Off,
-            mark: AnyMark::OFF,
-            marks_go: Direction::Forward,
+            mark: AnyMarkPolicy::OFF,
+            mark_direction: MarkDirection::Forward,
             stamp: Stamp::MaxHopDelay(DelayCarrier::Exact),
         },
-        silences: Vec::new(),
+        telemetry_off: Vec::new(),
         transport: Transport {
             mtu: Bytes::new(4_096),
             header: Bytes::ZERO,
@@ -43,27 +46,48 @@ pub fn plan(topology: Topology, law: &str, ends: &[(u32, u32)]) -> Plan {
             acks: Acks::EveryPacket,
             echo: Echo::Exact,
             ack_priority: None,
-            spread: Spread::PerFlow,
+            load_balancing: LoadBalancing::PerFlow,
             plb: None,
             coexistence: false,
         },
-        laws: vec![AnyParams::of(law).expect("a law of the table")],
-        connections: ends
+        laws: vec![AnyParams::for_law(law).expect("the law is registered")],
+        connections: endpoints
             .iter()
-            .map(|&(from, to)| Connection { from, to, law: 0, entropy: 0, priority: 0 })
+            .map(|&(from, to)| Connection {
+                from: HostId::new(from),
+                to: HostId::new(to),
+                law: 0,
+                entropy: 0,
+                priority: 0,
+            })
             .collect(),
-        messages: (0..ends.len())
+        messages: (0..endpoints.len())
             .map(|i| Message {
-                connection: number(i),
-                at: Picos::from_nanos(Nanos::from_micros(i as u64)),
+                connection: ConnectionId::from_index(i),
+                start: Picos::from_nanos(Nanos::from_micros(i as u64)),
                 amount: Amount::ENDLESS,
             })
             .collect(),
-        after: Vec::new(),
-        changes: Vec::new(),
+        dependencies: Vec::new(),
+        link_changes: Vec::new(),
         sample_every: Picos::ZERO,
-        watched: Vec::new(),
+        watched_ports: Vec::new(),
         watched_connections: Vec::new(),
         log_decisions: false,
     }
+}
+
+/// Returns the switch ports for the given `(switch, port)` numbers.
+pub fn switch_ports(numbers: &[(u32, u32)]) -> Vec<SwitchPort> {
+    numbers.iter().map(|(switch, port)| SwitchPort::new(SwitchId::new(*switch), PortId::new(*port))).collect()
+}
+
+/// Returns the connection ids for the given numbers.
+pub fn connection_ids(numbers: impl IntoIterator<Item = u32>) -> Vec<ConnectionId> {
+    numbers.into_iter().map(ConnectionId::new).collect()
+}
+
+/// Returns a change to the link at a switch port.
+pub const fn link_change(time: Picos, switch: u32, port: u32, event: LinkEvent) -> LinkChange {
+    LinkChange { time, switch: SwitchId::new(switch), port: PortId::new(port), event }
 }

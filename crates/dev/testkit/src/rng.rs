@@ -1,77 +1,78 @@
-//! A seeded generator whose numbers never change: a failing test prints its seed and can be rerun for ever.
+//! A seeded random number generator with a fixed output, so that a failing test can be reproduced from its seed.
 //!
 //! Source  Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014 (SplitMix64)
-//! Limits  for test inputs only; not for cryptography, not for a simulation's own randomness
+//! Limits  For test inputs only: not for cryptography, and not for random numbers in a simulation.
 
-use poseidon_types::chance::mix;
+use poseidon_types::random::splitmix64;
 
-/// SplitMix64: 64 bits of state, period 2^64, every seed as good as another.
+/// SplitMix64: 64 bits of state, period 2^64, no weak seeds.
 #[derive(Debug, Clone)]
 pub struct SplitMix64 {
     state: u64,
 }
 
 impl SplitMix64 {
-    /// The generator that starts at `seed`.
+    /// Creates a generator from a seed.
     pub const fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 random bits.
     pub const fn next_u64(&mut self) -> u64 {
-        let bits = mix(self.state);
+        let bits = splitmix64(self.state);
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         bits
     }
 
-    /// A number in `0..bound`, each equally likely.
+    /// Returns a uniformly distributed number in `0..bound`.
     ///
     /// # Panics
-    /// If `bound` is zero: there is no such number.
+    /// Panics if `bound` is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
-        assert!(bound > 0, "no number is below zero");
-        // The values above the largest multiple of `bound` would favour small results: draw again.
-        let unfair = (u64::MAX % bound + 1) % bound;
+        assert!(bound > 0, "the bound must be above zero");
+        // Reject values above the largest multiple of `bound`, because they would bias the result towards small
+        // numbers.
+        let rejected = (u64::MAX % bound + 1) % bound;
         loop {
             let draw = self.next_u64();
-            if draw <= u64::MAX - unfair {
+            if draw <= u64::MAX - rejected {
                 return draw % bound;
             }
         }
     }
 
-    /// A number in `low..=high`, each equally likely.
+    /// Returns a uniformly distributed number in `low..=high`.
     ///
     /// # Panics
-    /// If `low > high`, or if the range holds all 2^64 numbers (use [`Self::next_u64`]).
+    /// Panics if `low > high`, or if the range covers all 2^64 numbers (use [`Self::next_u64`]).
     pub fn within(&mut self, low: u64, high: u64) -> u64 {
         assert!(low <= high, "the range {low}..={high} is empty");
         low + self.below(high - low + 1)
     }
 
-    /// An index in `0..len`, each equally likely.
+    /// Returns a uniformly distributed index in `0..len`.
     ///
     /// # Panics
-    /// If `len` is zero.
+    /// Panics if `len` is zero.
     pub fn index(&mut self, len: usize) -> usize {
-        let bound = u64::try_from(len).expect("a length in memory fits 64 bits");
-        usize::try_from(self.below(bound)).expect("below a length that is a usize")
+        let bound = u64::try_from(len).expect("a length fits in 64 bits");
+        usize::try_from(self.below(bound)).expect("the index is below `len`")
     }
 
-    /// One of `items`, each equally likely.
+    /// Returns one of `items`, each with the same probability.
     ///
     /// # Panics
-    /// If `items` is empty.
+    /// Panics if `items` is empty.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.index(items.len())]
     }
 
-    /// A number in `0.0..1.0`, a multiple of 2^-53.
+    /// Returns a uniformly distributed number in `0.0..1.0`, a multiple of 2^-53.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Puts `items` in random order (Fisher and Yates), every order equally likely.
+    /// Shuffles `items` (Fisher and Yates). Every order has the same probability.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let other = self.index(last + 1);
@@ -85,8 +86,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gives_the_published_numbers() {
-        // First outputs of the reference implementation (splitmix64.c by S. Vigna) for seed 1234567.
+    fn output_matches_the_reference_implementation() {
+        // The first outputs of splitmix64.c by S. Vigna for seed 1234567.
         let mut rng = SplitMix64::new(1_234_567);
         let first: Vec<u64> = (0..5).map(|_| rng.next_u64()).collect();
         assert_eq!(
@@ -102,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn every_number_below_the_bound_is_about_as_likely() {
+    fn numbers_below_a_bound_are_uniformly_distributed() {
         let mut rng = SplitMix64::new(7);
-        let mut seen = [0_u32; 6];
+        let mut counts = [0_u32; 6];
         for _ in 0..60_000 {
-            seen[rng.index(6)] += 1;
+            counts[rng.index(6)] += 1;
         }
-        // Binomial: mean 10,000, standard deviation 91; five of them.
-        assert!(seen.iter().all(|&n| n.abs_diff(10_000) < 456), "{seen:?}");
+        // Binomial distribution with mean 10,000 and standard deviation 91. The limit is five standard deviations.
+        assert!(counts.iter().all(|&n| n.abs_diff(10_000) < 456), "{counts:?}");
     }
 
     #[test]

@@ -1,17 +1,19 @@
-//! Instructions per packet-hop: whole runs of small networks, counted by callgrind, so that noise does not move them.
+//! Instructions per packet-hop, counted by callgrind in complete runs of small networks. Machine noise does
+//! not affect the counts.
 //!
 //! `cargo bench -p poseidon-sim --bench per_hop`
 //!
-//! Each row is a run of 200 us of a permutation over a fat tree of 16 hosts (100 Gbps, 1 us, 1500 B, every packet stamped, marked and
-//! acknowledged). Building the network is part of it, and below one percent. The packet-hops of a row are constant for a given
-//! state of the code and stand in `docs/cost.md`; a row fails above its limit.
+//! Each benchmark simulates 200 us of permutation traffic on a fat tree with 16 hosts (100 Gbps, 1 us, 1500
+//! B). Every packet carries telemetry, goes through a marking decision and is acknowledged. Building the
+//! network takes less than one percent of the instructions. `docs/cost.md` lists the packet-hop count of each
+//! benchmark. A benchmark fails if it exceeds its instruction limit.
 
-#![allow(missing_docs, unused_qualifications, reason = "in what the benchmark macros generate")]
+#![allow(missing_docs, unused_qualifications, reason = "the benchmark macros generate such code")]
 
 use core::num::NonZeroU32;
 use gungraun::prelude::*;
 use gungraun::{Callgrind, CallgrindMetrics, EventKind, OutputFormat};
-use poseidon_plan::records::Kept;
+use poseidon_plan::records::MemorySink;
 use poseidon_plan::switch::{DelayCarrier, RecordCarrier, Stamp, Step};
 use poseidon_plan::{Backend, Link, Plan, Report, Topology};
 use poseidon_sim::Simulator;
@@ -22,7 +24,7 @@ fn permutation(law: &str, stamp: Stamp) -> Plan {
     let link = Link { rate: BitRate::from_gbps(100), delay: Picos::new(1_000_000) };
     let ends: Vec<_> = (0..16).map(|from| (from, (from + 9) % 16)).collect();
     let mut plan = plans::plan(Topology::fat_tree(4, link), law, &ends);
-    // Poseidon's fabric is as fast as its fastest host; the others have no such parameter.
+    // Only Poseidon has this parameter, which is the rate of the fastest host.
     let _ = plan.laws[0].set("max-rate", "100 Gbps");
     plan.stop = Picos::from_nanos(Nanos::from_micros(200));
     plan.switch.pipeline = Picos::ZERO;
@@ -34,11 +36,11 @@ fn permutation(law: &str, stamp: Stamp) -> Plan {
 }
 
 fn run(plan: &Plan) -> Report {
-    Simulator::with_threads(NonZeroU32::MIN).run(plan, &mut Kept::default()).expect("runs")
+    Simulator::with_threads(NonZeroU32::MIN).run(plan, &mut MemorySink::default()).expect("the plan runs")
 }
 
-/// One benchmark per law, with its limit in instructions.
-macro_rules! rows {
+/// Defines one benchmark per law, with its instruction limit.
+macro_rules! law_benchmarks {
     ($($name:ident = $law:literal, $stamp:expr, $limit:literal;)*) => {$(
         #[library_benchmark(config = LibraryBenchmarkConfig::default().tool(
             Callgrind::default().hard_limits([(EventKind::Ir, $limit)])
@@ -49,7 +51,7 @@ macro_rules! rows {
         }
     )*};
 }
-rows! {
+law_benchmarks! {
     poseidon = "poseidon", Stamp::MaxHopDelay(DelayCarrier::Shim), 112_000_000;
     swift = "swift", Stamp::MaxHopDelay(DelayCarrier::Shim), 69_000_000;
     hpcc = "hpcc", Stamp::HopRecords(RecordCarrier::HpccNs3), 123_000_000;

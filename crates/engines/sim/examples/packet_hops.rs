@@ -1,22 +1,27 @@
-//! How fast and how large: packet-hops per second of CPU time, memory per host and per packet, what threads and records do.
+//! Measures simulator performance: packet-hops per second of CPU time, memory per host and per packet, and
+//! the effect of threads and records.
 //!
-//! `cargo run --release -p poseidon-sim --example packet_hops` runs the whole table of `docs/simulator.md` (some minutes); `--quick` a
-//! part of it in less than a minute, `--json` for programs; a number of hosts, the name of a law, `hpcc-320`, `threads`, `records` or
-//! `memory` for those rows only.
+//! `cargo run --release -p poseidon-sim --example packet_hops [ROW...]`
 //!
-//! Networks are fat trees of 100 Gbps and 1 us links under a permutation of endless flows, 1500 B packets; every packet is stamped,
-//! marked, acknowledged and buffered in shared memory with dynamic thresholds. Runs of different rows take turns, and each number is
-//! the median of five (three with `--quick`), because the machine is never quiet.
+//! The example reproduces the table in `docs/simulator.md` in a few minutes. A row is a number of hosts, a
+//! law name, `hpcc-320`, `threads`, `records` or `memory`. `--quick` measures part of the table in less than
+//! a minute. `--json` prints one JSON object per row.
+//!
+//! The networks are fat trees with 100 Gbps links that have a delay of 1 us. The traffic is a permutation of
+//! endless flows with 1500 B packets. Every packet carries telemetry, goes through a marking decision and is
+//! acknowledged. Switches share their buffers with dynamic thresholds. Other processes disturb the
+//! measurement, so runs of different rows alternate, and each result is the median of five runs (three with
+//! `--quick`).
 
 use core::num::NonZeroU32;
 use poseidon_laws::AnyParams;
-use poseidon_plan::records::Kept;
+use poseidon_plan::records::MemorySink;
 use poseidon_plan::switch::{DelayCarrier, RecordCarrier, Shared, Stamp, Step};
 use poseidon_plan::traffic::{Amount, Message};
-use poseidon_plan::{Backend, Link, Plan, Report, Topology};
+use poseidon_plan::{Backend, Link, Plan, Report, SwitchPort, Topology};
 use poseidon_sim::Simulator;
 use poseidon_testkit::plans;
-use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Picos};
+use poseidon_types::{BitRate, Bytes, ConnectionId, Fraction, Nanos, Picos, PortId, SwitchId};
 use std::time::Instant;
 
 const LAWS: [(&str, Stamp); 3] = [
@@ -24,201 +29,224 @@ const LAWS: [(&str, Stamp); 3] = [
     ("swift", Stamp::MaxHopDelay(DelayCarrier::Shim)),
     ("hpcc", Stamp::HopRecords(RecordCarrier::HpccNs3)),
 ];
-/// The arity of a fat tree and how many microseconds of it are run.
+/// The arity of each fat tree and the simulated time in us.
 const TREES: [(u32, u64); 4] = [(8, 1_000), (16, 200), (32, 40), (64, 12)];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(which) = arguments.iter().find_map(|argument| argument.strip_prefix("--memory-of=")) {
-        println!("{}", memory_of(which));
+    if let Some(case) = arguments.iter().find_map(|argument| argument.strip_prefix("--memory-of=")) {
+        println!("{}", run_and_report_memory(case));
         return;
     }
-    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    let has_flag = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let bench = Bench {
         rows: arguments.iter().filter(|argument| !argument.starts_with("--")).cloned().collect(),
-        repeats: if has("--quick") { 3 } else { 5 },
-        quick: has("--quick"),
-        json: has("--json"),
+        repeats: if has_flag("--quick") { 3 } else { 5 },
+        quick: has_flag("--quick"),
+        json: has_flag("--json"),
     };
-    bench.speed();
-    bench.hpcc_320();
-    bench.threads();
-    bench.records();
-    bench.memory();
+    bench.measure_speed();
+    bench.measure_hpcc_320();
+    bench.measure_threads();
+    bench.measure_records();
+    bench.measure_memory();
 }
 
 struct Bench {
-    /// The rows that are asked for; all where none is.
+    /// The requested rows. An empty list means all rows.
     rows: Vec<String>,
     repeats: usize,
     quick: bool,
     json: bool,
 }
 
-/// One run: CPU and wall time in ns, and what it did.
+/// The result of one run: CPU time in ns, wall time in ns, and the report.
 type Run = (f64, f64, Report);
 
 impl Bench {
-    fn wants(&self, names: &[&str]) -> bool {
+    fn is_requested(&self, names: &[&str]) -> bool {
         self.rows.is_empty() || self.rows.iter().any(|row| names.contains(&row.as_str()))
     }
 
-    fn say(&self, row: &str, what: &str, value: f64, more: &str) {
+    fn print_row(&self, row: &str, unit: &str, value: f64, note: &str) {
         if self.json {
-            println!("{{\"row\":\"{row}\",\"{what}\":{value:.3}}}");
+            println!("{{\"row\":\"{row}\",\"{unit}\":{value:.3}}}");
         } else {
-            println!("{row:<44} {value:>9.2} {what:<22} {more}");
+            println!("{row:<44} {value:>9.2} {unit:<22} {note}");
         }
     }
 
-    /// Runs the plans in turn, `repeats` times; for each, its runs.
-    fn in_turn(&self, plans: &[(Plan, Simulator)]) -> Vec<Vec<Run>> {
+    /// Runs all plans in alternation, `repeats` times. Returns the runs of each plan.
+    fn run_alternately(&self, plans: &[(Plan, Simulator)]) -> Vec<Vec<Run>> {
         let mut runs = vec![Vec::new(); plans.len()];
         for _ in 0..self.repeats {
             for (runs, (plan, simulator)) in runs.iter_mut().zip(plans) {
                 let (cpu, wall) = (cpu_ns(), now());
-                let report = simulator.run(plan, &mut Kept::default()).expect("runs");
+                let report = simulator.run(plan, &mut MemorySink::default()).expect("the plan runs");
                 runs.push((cpu_ns() - cpu, wall.elapsed().as_nanos() as f64, report));
             }
         }
         runs
     }
 
-    fn speed(&self) {
+    /// Measures the speed for each law and network size.
+    fn measure_speed(&self) {
         let mut plans = Vec::new();
         let mut names = Vec::new();
         for (k, us) in TREES {
             let hosts = k * k * k / 4;
             for (law, stamp) in LAWS {
-                // The largest with one law; with --quick the smallest only.
-                let is_run = if self.quick { k == 8 } else { k < 32 || law == "poseidon" };
-                let asked = match self.rows.as_slice() {
+                // The largest networks run with only one law, and --quick runs only the smallest network.
+                let is_enabled = if self.quick { k == 8 } else { k < 32 || law == "poseidon" };
+                let is_requested = match self.rows.as_slice() {
                     [] => true,
                     rows => rows.iter().all(|row| *row == hosts.to_string() || row == law),
                 };
-                if is_run && asked {
+                if is_enabled && is_requested {
                     names.push((hosts, law));
                     plans.push((permutation(Topology::fat_tree(k, LINK), law, stamp, us), one_thread()));
                 }
             }
         }
-        let mut of_128 = f64::NAN;
-        for ((hosts, law), runs) in names.into_iter().zip(self.in_turn(&plans)) {
+        let mut ns_with_128_hosts = f64::NAN;
+        for ((hosts, law), runs) in names.into_iter().zip(self.run_alternately(&plans)) {
             let per_hop = median(runs.iter().map(|(cpu, _, report)| cpu / report.packet_hops as f64));
             if hosts == 128 && law == "poseidon" {
-                of_128 = per_hop;
+                ns_with_128_hosts = per_hop;
             }
-            let slower = if law == "poseidon" {
-                format!("{:.2} x of 128 hosts", per_hop / of_128)
+            let slowdown = if law == "poseidon" {
+                format!("{:.2} x the time of 128 hosts", per_hop / ns_with_128_hosts)
             } else {
                 String::new()
             };
-            let more = format!("{per_hop:.0} ns per packet-hop  {slower}");
-            self.say(&format!("{hosts} hosts, {law}"), "M packet-hops/s", 1e3 / per_hop, &more);
+            let note = format!("{per_hop:.0} ns per packet-hop  {slowdown}");
+            self.print_row(&format!("{hosts} hosts, {law}"), "M packet-hops/s", 1e3 / per_hop, &note);
         }
     }
 
-    /// HPCC's own fat tree of 320 hosts, 200 us.
-    fn hpcc_320(&self) {
-        if !self.wants(&["hpcc-320"]) {
+    /// Measures 200 us of traffic on HPCC's fat tree with 320 hosts.
+    fn measure_hpcc_320(&self) {
+        if !self.is_requested(&["hpcc-320"]) {
             return;
         }
         let plan = permutation(Topology::vai_sf_fat_tree(), "hpcc", LAWS[2].1, 200);
-        let runs = self.in_turn(&[(plan, one_thread())]);
+        let runs = self.run_alternately(&[(plan, one_thread())]);
         let seconds = median(runs[0].iter().map(|(cpu, ..)| cpu / 1e9));
         let hops = runs[0][0].2.packet_hops;
-        self.say("hpcc, 320 hosts at 100/400 Gbps, 200 us", "s", seconds, &format!("{hops} packet-hops"));
+        self.print_row(
+            "hpcc, 320 hosts at 100/400 Gbps, 200 us",
+            "s",
+            seconds,
+            &format!("{hops} packet-hops"),
+        );
     }
 
-    fn threads(&self) {
-        if !self.wants(&["threads"]) || self.quick && self.rows.is_empty() {
+    /// Compares two threads with one thread.
+    fn measure_threads(&self) {
+        if !self.is_requested(&["threads"]) || self.quick && self.rows.is_empty() {
             return;
         }
         let plan = permutation(Topology::fat_tree(16, LINK), "poseidon", LAWS[0].1, 200);
-        let two = Simulator::with_threads(NonZeroU32::new(2).expect("two"));
-        let runs = self.in_turn(&[(plan.clone(), one_thread()), (plan, two)]);
+        let two_threads = Simulator::with_threads(NonZeroU32::new(2).expect("the number is not zero"));
+        let runs = self.run_alternately(&[(plan.clone(), one_thread()), (plan, two_threads)]);
         assert!(
             runs.iter().flatten().all(|run| run.2 == runs[0][0].2),
-            "the same result on one and two threads"
+            "one and two threads must produce the same result"
         );
-        let faster = median(runs[0].iter().zip(&runs[1]).map(|(one, two)| one.1 / two.1));
-        self.say("1024 hosts, two threads, wall time", "x as fast as one", faster, "same result");
+        let speedup = median(runs[0].iter().zip(&runs[1]).map(|(one, two)| one.1 / two.1));
+        self.print_row("1024 hosts, two threads, wall time", "x as fast as one", speedup, "same result");
     }
 
-    /// A row per message of 100 kB and a sample of every queue every 10 us, against neither.
-    fn records(&self) {
-        if !self.wants(&["records"]) {
+    /// Measures the cost of sampling every queue every 10 us. Both runs record one row per 100 kB message.
+    fn measure_records(&self) {
+        if !self.is_requested(&["records"]) {
             return;
         }
         let mut plain = permutation(Topology::fat_tree(8, LINK), "poseidon", LAWS[0].1, 500);
         let mut recorded = plain.clone();
-        // As many messages as fit the time and a few more: both runs send without a pause.
+        // There are more messages than the run can send, so both runs send continuously.
         let size = Amount::Exactly(Bytes::new(100_000));
         let messages =
-            |connection| (0..80).map(move |_| Message { connection, at: Picos::ZERO, amount: size });
-        let connections = u32::try_from(plain.connections.len()).expect("few");
-        plain.messages = (0..connections).flat_map(messages).collect();
+            |connection| (0..80).map(move |_| Message { connection, start: Picos::ZERO, amount: size });
+        let connections = (0..plain.connections.len()).map(ConnectionId::from_index);
+        plain.messages = connections.flat_map(messages).collect();
         recorded.messages.clone_from(&plain.messages);
         recorded.sample_every = Picos::new(10_000_000);
-        recorded.watched = (0..80).flat_map(|switch| (0..8).map(move |port| (switch, port))).collect();
-        let runs = self.in_turn(&[(plain, one_thread()), (recorded, one_thread())]);
-        let slower = median(runs[0].iter().zip(&runs[1]).map(|(off, on)| (on.0 / off.0 - 1.0) * 100.0));
-        self.say("128 hosts, samples of 640 queues every 10 us", "% slower", slower, "flow records in both");
+        let ports =
+            |switch| (0..8).map(move |port| SwitchPort::new(SwitchId::new(switch), PortId::new(port)));
+        recorded.watched_ports = (0..80).flat_map(ports).collect();
+        let runs = self.run_alternately(&[(plain, one_thread()), (recorded, one_thread())]);
+        let slowdown_percent =
+            median(runs[0].iter().zip(&runs[1]).map(|(off, on)| (on.0 / off.0 - 1.0) * 100.0));
+        self.print_row(
+            "128 hosts, samples of 640 queues every 10 us",
+            "% slower",
+            slowdown_percent,
+            "flow records in both",
+        );
     }
 
-    /// In processes of their own: what one has used stays with it.
-    fn memory(&self) {
-        if !self.wants(&["memory"]) || self.quick && self.rows.is_empty() {
+    /// Measures memory in separate processes because a process does not return freed memory to the system.
+    fn measure_memory(&self) {
+        if !self.is_requested(&["memory"]) || self.quick && self.rows.is_empty() {
             return;
         }
-        let measure = |which: &str| -> (f64, f64) {
-            let program = std::env::current_exe().expect("this program");
-            let output = std::process::Command::new(program).arg(format!("--memory-of={which}")).output();
-            let text = String::from_utf8(output.expect("runs").stdout).expect("text");
-            let (bytes, packets) = text.trim().split_once(' ').expect("two numbers");
-            (bytes.parse().expect("a number"), packets.parse().expect("a number"))
+        let peak_memory = |case: &str| -> (f64, f64) {
+            let program = std::env::current_exe().expect("the program has a path");
+            let output = std::process::Command::new(program).arg(format!("--memory-of={case}")).output();
+            let text =
+                String::from_utf8(output.expect("the program runs").stdout).expect("the output is UTF-8");
+            let (bytes, packets) = text.trim().split_once(' ').expect("the output has two numbers");
+            (bytes.parse().expect("bytes is a number"), packets.parse().expect("packets is a number"))
         };
-        let (nothing, _) = measure("nothing");
-        let (idle, _) = measure("idle");
-        let (busy, packets) = measure("busy");
-        let (connected, _) = measure("connected");
-        self.say("65536 hosts, idle", "kB per host", (idle - nothing) / 65_536.0 / 1e3, "");
-        let each = (busy - connected) / packets;
-        self.say("65536 hosts, busy", "B per packet in flight", each, &format!("{packets} packets"));
+        let (baseline, _) = peak_memory("nothing");
+        let (idle, _) = peak_memory("idle");
+        let (busy, packets) = peak_memory("busy");
+        let (connected, _) = peak_memory("connected");
+        self.print_row("65536 hosts, idle", "kB per host", (idle - baseline) / 65_536.0 / 1e3, "");
+        let per_packet = (busy - connected) / packets;
+        self.print_row(
+            "65536 hosts, busy",
+            "B per packet in flight",
+            per_packet,
+            &format!("{packets} packets"),
+        );
     }
 }
 
-/// The most memory that this process used for a plan, in bytes, and the packets in flight at its end.
-fn memory_of(which: &str) -> String {
+/// Runs a plan. Returns the peak memory of this process in bytes, and the number of packets in flight at the
+/// end of the run.
+fn run_and_report_memory(case: &str) -> String {
     let tree = Topology::fat_tree(64, LINK);
     let mut plan = permutation(tree, "poseidon", LAWS[0].1, 12);
-    match which {
+    match case {
         "idle" => {
             plan.connections.truncate(1);
             plan.messages.truncate(1);
             plan.messages[0].amount = Amount::Exactly(Bytes::new(1));
         }
-        // All connections have begun, with one byte each.
+        // All connections exist, and each sends one byte.
         "connected" => plan.messages.iter_mut().for_each(|m| m.amount = Amount::Exactly(Bytes::new(1))),
         "busy" => {}
         _ => plan = permutation(Topology::fat_tree(4, LINK), "poseidon", LAWS[0].1, 1),
     }
-    let report = one_thread().run(&plan, &mut Kept::default()).expect("runs");
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
-    let kib: u64 = peak.trim().trim_end_matches(" kB").trim().parse().expect("a number");
+    let report = one_thread().run(&plan, &mut MemorySink::default()).expect("the plan runs");
+    let status = std::fs::read_to_string("/proc/self/status").expect("procfs is mounted");
+    let peak =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the status has a VmHWM line");
+    let kib: u64 = peak.trim().trim_end_matches(" kB").trim().parse().expect("VmHWM is a number");
     format!("{} {}", kib * 1_024, report.in_flight)
 }
 
 const LINK: Link = Link { rate: BitRate::from_gbps(100), delay: Picos::new(1_000_000) };
 
-/// Host `i` sends to host `i + half + 1`, round the end: every flow leaves its rack, most their pod.
+/// Host `i` of `n` sends to host `(i + n / 2 + 1) % n`. Every flow leaves its rack, and most leave their pod.
 fn permutation(topology: Topology, law: &str, stamp: Stamp, us: u64) -> Plan {
     let hosts = topology.hosts();
     let ends: Vec<_> = (0..hosts).map(|from| (from, (from + hosts / 2 + 1) % hosts)).collect();
     let mut plan = plans::plan(topology, law, &ends);
-    plan.laws = vec![AnyParams::of(law).expect("a law")];
-    // Poseidon's fabric is as fast as its fastest host; the others have no such parameter.
+    plan.laws = vec![AnyParams::for_law(law).expect("the law exists")];
+    // Only Poseidon has this parameter, which is the rate of the fastest host.
     let _ = plan.laws[0].set("max-rate", "100 Gbps");
     plan.seed = 1;
     plan.stop = Picos::from_nanos(Nanos::from_micros(us));
@@ -231,7 +259,7 @@ fn permutation(topology: Topology, law: &str, stamp: Stamp, us: u64) -> Plan {
     plan.transport.min_rto = Nanos::from_millis(4);
     plan.transport.first_rto = Nanos::from_millis(4);
     for message in &mut plan.messages {
-        message.at = Picos::ZERO;
+        message.start = Picos::ZERO;
     }
     plan
 }
@@ -246,13 +274,13 @@ fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
-#[expect(clippy::disallowed_methods, reason = "measuring is what this program is for")]
+#[expect(clippy::disallowed_methods, reason = "the example measures time")]
 fn now() -> Instant {
     Instant::now()
 }
 
-/// CPU time of this thread, which a noisy machine inflates less than wall time.
+/// Returns this thread's CPU time, which is less affected by other processes than wall time.
 fn cpu_ns() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
-    text.split_whitespace().next().and_then(|ns| ns.parse().ok()).expect("a number")
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("procfs is mounted");
+    text.split_whitespace().next().and_then(|ns| ns.parse().ok()).expect("the first field is a number")
 }

@@ -1,30 +1,36 @@
-//! Varied plans on MPI ranks: one line per plan with a hash of the result, and one of the report and all rows. The lines must not
-//! depend on how many ranks there are, nor on whether they are threads.
+//! Runs a variety of plans on MPI ranks. For each plan, the example prints the result hash and a hash of the
+//! report and all rows. The output must not depend on the number of ranks, and threads must produce the same
+//! output.
 //!
-//! `mpirun -n 4 target/release/examples/ranks`; `--threads=4` for threads instead of ranks, names of plans to see only those.
-//! `--fail` lets rank 0 fail in the middle, which must end all ranks; `--cost` measures instead: what a window costs that has next to nothing in it, and a permutation on 1,024 hosts.
+//! `mpirun -n 4 target/release/examples/ranks [PLAN...]`
+//!
+//! | option | effect |
+//! |---|---|
+//! | `--threads=4` | uses threads instead of ranks |
+//! | `--fail` | makes rank 0 panic during the run, which must terminate all ranks |
+//! | `--cost` | measures the cost of an almost empty window and of a permutation on 1,024 hosts |
 
 use core::fmt::{self, Write};
 use core::num::NonZeroU32;
 use core::ops::ControlFlow;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives};
-use poseidon_plan::records::{Kept, Progress, Sink};
+use poseidon_plan::records::{MemorySink, Progress, Sink};
 use poseidon_plan::traffic::Amount;
 use poseidon_plan::{Backend, Link, Plan, Topology, records};
 use poseidon_sim::{MpiSimulator, Simulator};
-use poseidon_testkit::plans::{self, LINK, varied};
+use poseidon_testkit::plans::{self, LINK, feature_plans};
 use poseidon_types::{BitRate, Picos};
 use std::time::Instant;
 
 fn main() {
     let threads = std::env::args().find_map(|arg| arg.strip_prefix("--threads=")?.parse().ok());
-    let universe = mpi::initialize().expect("MPI is initialised once");
+    let universe = mpi::initialize().expect("MPI is initialized only once");
     let world = universe.world();
-    let first = world.rank() == 0;
+    let is_first = world.rank() == 0;
     let (on_threads, on_ranks);
     let backend: &dyn Backend = if let Some(threads) = threads {
-        assert_eq!(world.size(), 1, "threads are for one rank");
+        assert_eq!(world.size(), 1, "--threads needs exactly one rank");
         on_threads = Simulator::with_threads(threads);
         &on_threads
     } else {
@@ -33,85 +39,89 @@ fn main() {
     };
     if std::env::args().any(|arg| arg == "--cost") {
         let workers = threads.map_or_else(|| world.size().unsigned_abs(), NonZeroU32::get);
-        cost(backend, first, &format!("{workers} {}", if threads.is_some() { "threads" } else { "ranks" }));
+        measure_cost(
+            backend,
+            is_first,
+            &format!("{workers} {}", if threads.is_some() { "threads" } else { "ranks" }),
+        );
         return;
     }
     let fail = std::env::args().any(|arg| arg == "--fail");
     let names: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
-    let mut plans = varied();
-    plans.push(("refused", refused()));
-    plans.push(("broken-off", long()));
+    let mut plans = feature_plans();
+    plans.push(("rejected", invalid_plan()));
+    plans.push(("interrupted", long_plan()));
     for (name, plan) in plans {
-        if !names.is_empty() && !names.iter().any(|asked| asked == name) {
+        if !names.is_empty() && !names.iter().any(|requested| requested == name) {
             continue;
         }
-        let mut rows = Rows { kept: Kept::default(), break_off: name == "broken-off", fail };
-        let result = backend.run(&plan, &mut rows);
-        agree(&world, hash(&result));
-        assert!(first || rows.kept == Kept::default(), "{name}: rows on another rank than the first");
+        let mut sink = TestSink { rows: MemorySink::default(), interrupt: name == "interrupted", fail };
+        let result = backend.run(&plan, &mut sink);
+        assert_same_on_all_ranks(&world, hash(&result));
+        assert!(is_first || sink.rows == MemorySink::default(), "{name}: a rank other than 0 received rows");
         let delivered = result.as_ref().map_or(0, |report| report.result_hash);
-        let all = hash(&(&result, &rows.kept));
-        if first {
+        let all = hash(&(&result, &sink.rows));
+        if is_first {
             println!("{name:<24} {delivered:016x} {all:016x}");
         }
     }
 }
 
-/// Something is wrong with it, and every rank must say so.
-fn refused() -> Plan {
+/// An invalid plan that every rank must reject.
+fn invalid_plan() -> Plan {
     plans::plan(Topology::star(0, LINK), "poseidon", &[])
 }
 
-/// Long enough for the sink to be asked whether to go on.
-fn long() -> Plan {
+/// A plan that is long enough for a progress report.
+fn long_plan() -> Plan {
     let mut plan = plans::plan(Topology::dumbbell(4, LINK, LINK), "poseidon", &[(0, 4), (1, 5), (6, 2)]);
     plan.stop = Picos::new(2_000_000_000);
     plan
 }
 
-/// Keeps rows, and may break off or fail when first asked.
-struct Rows {
-    kept: Kept,
-    break_off: bool,
+/// A sink that stores rows and can interrupt the run or panic at the first progress report.
+struct TestSink {
+    rows: MemorySink,
+    interrupt: bool,
     fail: bool,
 }
 
-impl Sink for Rows {
-    fn message(&mut self, row: records::MessageRow) {
-        self.kept.message(row);
+impl Sink for TestSink {
+    fn record_message(&mut self, row: records::MessageRow) {
+        self.rows.record_message(row);
     }
-    fn received(&mut self, row: records::ReceivedRow) {
-        self.kept.received(row);
+    fn record_received(&mut self, row: records::ReceivedRow) {
+        self.rows.record_received(row);
     }
-    fn drop(&mut self, row: records::DropRow) {
-        Sink::drop(&mut self.kept, row);
+    fn record_drop(&mut self, row: records::DropRow) {
+        self.rows.record_drop(row);
     }
-    fn queue(&mut self, row: records::QueueRow) {
-        self.kept.queue(row);
+    fn record_queue(&mut self, row: records::QueueRow) {
+        self.rows.record_queue(row);
     }
-    fn sender(&mut self, row: records::SenderRow) {
-        self.kept.sender(row);
+    fn record_sender(&mut self, row: records::SenderRow) {
+        self.rows.record_sender(row);
     }
-    fn receiver(&mut self, row: records::ReceiverRow) {
-        self.kept.receiver(row);
+    fn record_receiver(&mut self, row: records::ReceiverRow) {
+        self.rows.record_receiver(row);
     }
-    fn decision(&mut self, row: records::DecisionRow) {
-        self.kept.decision(row);
+    fn record_decision(&mut self, row: records::DecisionRow) {
+        self.rows.record_decision(row);
     }
-    fn progress(&mut self, _: Progress) -> ControlFlow<()> {
-        assert!(!self.fail, "as asked");
-        if self.break_off { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    fn on_progress(&mut self, _: Progress) -> ControlFlow<()> {
+        assert!(!self.fail, "--fail was given");
+        if self.interrupt { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
-/// All ranks got the same report, or error.
-fn agree(world: &SimpleCommunicator, mine: u64) {
-    let mut all = vec![0; usize::try_from(world.size()).expect("some")];
-    world.all_gather_into(&mine, all.as_mut_slice());
-    assert!(all.iter().all(|other| *other == mine), "ranks got different reports");
+/// Checks that all ranks returned the same report or error.
+fn assert_same_on_all_ranks(world: &SimpleCommunicator, hash: u64) {
+    let mut all = vec![0; usize::try_from(world.size()).expect("the size is positive")];
+    world.all_gather_into(&hash, all.as_mut_slice());
+    assert!(all.iter().all(|other| *other == hash), "the ranks returned different reports");
 }
 
-/// FNV-1a of what is written into it.
+/// An FNV-1a hash of the text written to it.
 struct Fnv(u64);
 
 impl Write for Fnv {
@@ -123,49 +133,59 @@ impl Write for Fnv {
     }
 }
 
-/// A hash of everything there is to see of a value.
+/// Hashes the debug output of a value.
 fn hash(value: &impl fmt::Debug) -> u64 {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
-    write!(hash, "{value:?}").expect("a hash takes everything");
+    write!(hash, "{value:?}").expect("the hash accepts any text");
     hash.0
 }
 
-/// Prints what a window costs, and a packet-hop of a large plan.
-fn cost(backend: &dyn Backend, first: bool, workers: &str) {
-    // Two switches with one busy host each: a handful of packets in every window.
+/// Measures the cost of a window and the cost of a packet-hop in a large network.
+fn measure_cost(backend: &dyn Backend, is_first: bool, workers: &str) {
+    // The network has two switches with one busy host each, so every window contains only a few packets.
     let link = Link { rate: BitRate::from_gbps(100), delay: Picos::new(1_000_000) };
     let mut small = plans::plan(Topology::dumbbell(1, link, link), "fixed", &[(0, 1)]);
-    small.laws[0].set("window", "100 packets").expect("reads");
-    // Short runs, many of them: on a busy machine the least is what both cores did when they were free.
+    small.laws[0].set("window", "100 packets").expect("the value is valid");
+    // Use many short runs. On a busy machine, the fastest run is one during which all cores were free.
     small.stop = Picos::new(4_000_000_000);
-    // 1.6 us into a switch: windows of 2^20 ps.
+    // The delay into a switch is 1.6 us, so a window is 2^20 ps.
     let windows = small.stop.get() >> 20;
-    let seconds = (0..101).map(|_| timed(backend, &small).0);
-    report(first, workers, "small, ns per window", seconds.map(|s| s * 1e9 / windows as f64).collect());
+    let seconds = (0..101).map(|_| time_run(backend, &small).0);
+    print_statistics(
+        is_first,
+        workers,
+        "small, ns per window",
+        seconds.map(|s| s * 1e9 / windows as f64).collect(),
+    );
 
     let tree = Topology::fat_tree(16, link);
     let ends: Vec<_> = (0..1_024).map(|from| (from, (from + 513) % 1_024)).collect();
     let mut large = plans::plan(tree, "poseidon", &ends);
-    large.laws[0].set("max-rate", "100 Gbps").expect("reads");
+    large.laws[0].set("max-rate", "100 Gbps").expect("the value is valid");
     for message in &mut large.messages {
-        (message.at, message.amount) = (Picos::ZERO, Amount::ENDLESS);
+        (message.start, message.amount) = (Picos::ZERO, Amount::ENDLESS);
     }
     large.stop = Picos::new(100_000_000);
-    let runs = (0..11).map(|_| timed(backend, &large));
-    report(first, workers, "1,024 hosts, ns per hop", runs.map(|(s, hops)| s * 1e9 / hops as f64).collect());
+    let runs = (0..11).map(|_| time_run(backend, &large));
+    print_statistics(
+        is_first,
+        workers,
+        "1,024 hosts, ns per hop",
+        runs.map(|(s, hops)| s * 1e9 / hops as f64).collect(),
+    );
 }
 
-/// Seconds and packet-hops of a run.
-#[expect(clippy::disallowed_methods, reason = "measuring is what it is for")]
-fn timed(backend: &dyn Backend, plan: &Plan) -> (f64, u64) {
-    let began = Instant::now();
-    let report = backend.run(plan, &mut Kept::default()).expect("runs");
-    (began.elapsed().as_secs_f64(), report.packet_hops)
+/// Returns a run's wall time in seconds and its packet-hop count.
+#[expect(clippy::disallowed_methods, reason = "the example measures time")]
+fn time_run(backend: &dyn Backend, plan: &Plan) -> (f64, u64) {
+    let start = Instant::now();
+    let report = backend.run(plan, &mut MemorySink::default()).expect("the plan runs");
+    (start.elapsed().as_secs_f64(), report.packet_hops)
 }
 
-fn report(first: bool, workers: &str, what: &str, mut all: Vec<f64>) {
-    all.sort_by(f64::total_cmp);
-    if first {
-        println!("{workers}: {what}: median {:.1}, least {:.1}", all[all.len() / 2], all[0]);
+fn print_statistics(is_first: bool, workers: &str, unit: &str, mut values: Vec<f64>) {
+    values.sort_by(f64::total_cmp);
+    if is_first {
+        println!("{workers}: {unit}: median {:.1}, minimum {:.1}", values[values.len() / 2], values[0]);
     }
 }

@@ -1,219 +1,251 @@
-//! Time in windows: which node has something to do in which window, and the packets that arrive there.
+//! The calendar: the active nodes and packet arrivals in each time window.
 //!
-//! A window is a power of two of picoseconds, at most the smallest delay into a switch, so that a packet sent in one
-//! window reaches a switch only in a later one. Racks of hosts are visited after the switches, because a switch may
-//! reach a host within its own window; what a host sends arrives at its switch only later.
+//! The window length is a power of two in picoseconds and does not exceed the smallest delay into a switch. A
+//! packet sent in one window therefore reaches a switch only in a later window. Switches are visited before
+//! racks because a packet from a switch can reach a host within the same window.
 
 use core::cmp::Reverse;
+use poseidon_types::{Picos, PortId};
 use std::collections::BinaryHeap;
 
-/// Windows that are held in the ring; later ones wait in a heap.
-const SLOTS: usize = 32;
-/// A window has at most this many bits of picoseconds, so that an arrival is its own sort key in 64 bits.
-const MOST_BITS: u32 = 19;
-/// How many arrivals of a batch are brought into the cache together, when the first of them is due.
-pub(crate) const AT_ONCE: usize = 32;
-/// Ports that a node may have.
-pub(crate) const MOST_PORTS: u32 = 1 << 12;
+use crate::node::{NodeId, NodeKind};
+use crate::packet::PacketId;
 
-/// An arrival: time within the window, port, whether it is flow control, packet. Sorting these sorts by all of them in turn, which
-/// is a total order before it comes to the packet: a link delivers at most one packet at a time, but flow control does not pass the
-/// pipeline and may arrive together with one that does.
+/// The number of windows in the ring. Events in later windows wait in a heap.
+const SLOTS: usize = 32;
+/// The base-2 logarithm of the maximum window length in ps. This limit ensures that an arrival fits in 64
+/// bits.
+const MAX_WINDOW_BITS: u32 = 19;
+/// The number of arrivals that a node prefetches at once.
+pub(crate) const PREFETCH_BATCH: usize = 32;
+/// The maximum number of ports per node.
+pub(crate) const MAX_PORTS: u32 = 1 << 12;
+
+/// An arrival packed into a sortable integer: time within the window, port, control flag and packet.
+///
+/// The sort order never depends on the packet id. A link delivers at most one packet at a time, but PFC
+/// frames skip the pipeline and can arrive at the same time as another packet. The control flag breaks such
+/// ties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Arrival(u64);
 
 impl Arrival {
-    const fn new(offset: u64, port: u32, is_control: bool, packet: u32) -> Self {
-        Self((offset << 45) | ((port as u64) << 33) | ((!is_control as u64) << 32) | packet as u64)
+    const fn new(offset: u64, port: PortId, is_control: bool, packet: PacketId) -> Self {
+        let port = port.get() as u64;
+        Self((offset << 45) | (port << 33) | ((!is_control as u64) << 32) | packet.get() as u64)
     }
 
-    pub(crate) const fn offset(self) -> u64 {
+    /// Returns the arrival time relative to the start of the window, in ps.
+    const fn offset(self) -> u64 {
         self.0 >> 45
     }
 
-    pub(crate) const fn port(self) -> u32 {
-        (self.0 >> 33 & (MOST_PORTS as u64 - 1)) as u32
+    /// Returns the arrival time in a window that starts at `window_start`.
+    #[inline]
+    pub(crate) const fn time(self, window_start: Picos) -> Picos {
+        Picos::new(window_start.get() + self.offset())
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the packet is the low half")]
-    pub(crate) const fn packet(self) -> u32 {
-        self.0 as u32
+    pub(crate) const fn port(self) -> PortId {
+        PortId::new((self.0 >> 33 & (MAX_PORTS as u64 - 1)) as u32)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the packet id is the low half")]
+    pub(crate) const fn packet(self) -> PacketId {
+        PacketId::new(self.0 as u32)
     }
 }
 
-/// Wakes a node without an arrival.
-const NOTHING: Arrival = Arrival(u64::MAX);
+/// Marks a visit that has no arrival.
+const WAKE_ONLY: Arrival = Arrival(u64::MAX);
 
-/// The slot of a window.
+/// Returns a window's slot in the ring.
 #[inline]
 fn slot(window: u64) -> usize {
     usize::try_from(window % SLOTS as u64).unwrap_or(0)
 }
 
-/// Who has something to do when.
+/// The active nodes and arrivals of the current and later windows.
 #[derive(Debug)]
 pub(crate) struct Calendar {
-    bits: u32,
+    window_bits: u32,
+    /// The number of the current window.
     window: u64,
-    stop: u64,
+    stop: Picos,
     nodes: usize,
-    /// Nodes below this are switches.
+    /// Nodes with numbers below this value are switches.
     switches: u32,
-    /// Arrivals by slot and node.
+    /// Arrivals, indexed by slot and node.
     batches: Vec<Vec<Arrival>>,
-    /// Batches that have been handled, the warmest on top.
-    spare: Vec<Vec<Arrival>>,
-    /// Per node, the slots in which it is listed.
-    listed: Vec<u32>,
-    lists: [[Vec<u32>; 2]; SLOTS],
-    later: BinaryHeap<Reverse<(u64, u32, Arrival)>>,
-    /// Per node, the earliest window of its calls in the heap.
-    called: Vec<u64>,
+    /// Empty batches for reuse. The most recently used batch is last.
+    spare_batches: Vec<Vec<Arrival>>,
+    /// For each node, a bit mask of the slots in which the node is active.
+    active_slots: Vec<u32>,
+    /// The active nodes, indexed by slot and [`NodeKind`].
+    active_nodes: [[Vec<NodeId>; 2]; SLOTS],
+    /// Events beyond the end of the ring, stored as window, node and arrival.
+    far_events: BinaryHeap<Reverse<(u64, NodeId, Arrival)>>,
+    /// For each node, the earliest window of its wake-ups in `far_events`.
+    earliest_far_wake: Vec<u64>,
 }
 
 impl Calendar {
-    /// For `nodes` nodes, of which the first `switches` are switches, and windows of at most `shortest` picoseconds.
-    /// Nothing happens from `stop` on.
-    pub(crate) fn new(nodes: u32, switches: u32, shortest: u64, stop: u64) -> Self {
+    /// Creates a calendar for `nodes` nodes, the first `switches` of which are switches. Windows are at most
+    /// `min_delay` long. No event occurs at or after `stop`.
+    pub(crate) fn new(nodes: u32, switches: u32, min_delay: Picos, stop: Picos) -> Self {
         let nodes = nodes as usize;
         Self {
-            bits: Self::window_length(shortest).ilog2(),
+            window_bits: Self::window_length(min_delay).get().ilog2(),
             window: 0,
             stop,
             nodes,
             switches,
             batches: vec![Vec::new(); SLOTS * nodes],
-            listed: vec![0; nodes],
-            lists: core::array::from_fn(|_| [Vec::new(), Vec::new()]),
-            later: BinaryHeap::new(),
-            spare: Vec::new(),
-            called: vec![u64::MAX; nodes],
+            active_slots: vec![0; nodes],
+            active_nodes: core::array::from_fn(|_| [Vec::new(), Vec::new()]),
+            far_events: BinaryHeap::new(),
+            spare_batches: Vec::new(),
+            earliest_far_wake: vec![u64::MAX; nodes],
         }
     }
 
-    /// How long windows are where nothing reaches a switch sooner than `shortest`.
-    pub(crate) fn window_length(shortest: u64) -> u64 {
-        1 << shortest.max(1).ilog2().min(MOST_BITS)
+    /// Returns the window length for a network whose smallest delay into any switch is `min_delay`.
+    pub(crate) fn window_length(min_delay: Picos) -> Picos {
+        Picos::new(1 << min_delay.get().max(1).ilog2().min(MAX_WINDOW_BITS))
     }
 
-    /// When the present window begins.
-    pub(crate) const fn begins(&self) -> u64 {
-        self.window << self.bits
+    /// Returns the start of the current window.
+    pub(crate) const fn window_start(&self) -> Picos {
+        Picos::new(self.window << self.window_bits)
     }
 
-    /// When it ends: the first instant that is not in it, or in which nothing happens any more.
-    pub(crate) const fn ends(&self) -> u64 {
-        let end = (self.window + 1) << self.bits;
-        if end < self.stop { end } else { self.stop }
+    /// Returns the exclusive end of the current window, or the end of the run if that is earlier.
+    pub(crate) const fn window_end(&self) -> Picos {
+        let end = (self.window + 1) << self.window_bits;
+        if end < self.stop.get() { Picos::new(end) } else { self.stop }
     }
 
-    /// A packet reaches a port of a node at `time`.
+    /// Schedules a packet's arrival at a node's port.
     #[inline]
-    pub(crate) fn arrive(&mut self, node: u32, port: u32, time: u64, packet: u32, is_control: bool) {
-        let window = time >> self.bits;
-        // The rule that the whole engine rests on: nobody reaches a switch within the window.
+    pub(crate) fn schedule_arrival(
+        &mut self,
+        node: NodeId,
+        port: PortId,
+        time: Picos,
+        packet: PacketId,
+        is_control: bool,
+    ) {
+        let window = self.window_of(time);
+        // This is the engine's key invariant: no packet reaches a switch in the window in which it was sent.
         assert!(
-            window > self.window || (window == self.window && node >= self.switches),
-            "a packet out of order"
+            window > self.window || (window == self.window && self.kind(node) == NodeKind::Rack),
+            "a packet reaches a switch within the current window"
         );
-        let offset = time & ((1 << self.bits) - 1);
-        self.put(window, node, Arrival::new(offset, port, is_control, packet));
+        let offset = time.get() & ((1 << self.window_bits) - 1);
+        self.insert(window, node, Arrival::new(offset, port, is_control, packet));
     }
 
-    /// A node wants to be visited in the window of `time`.
+    /// Schedules a visit to a node in the window that contains `time`.
     #[inline]
-    pub(crate) fn wake(&mut self, node: u32, time: u64) {
-        let window = time >> self.bits;
+    pub(crate) fn schedule_visit(&mut self, node: NodeId, time: Picos) {
+        let window = self.window_of(time);
         if window >= self.window + SLOTS as u64 {
-            // One call is enough: the node calls again when it is visited.
-            if self.called[node as usize] <= window {
+            // One far wake-up is enough because the node schedules its next wake-up at each visit.
+            if self.earliest_far_wake[node.index()] <= window {
                 return;
             }
-            self.called[node as usize] = window;
+            self.earliest_far_wake[node.index()] = window;
         }
-        self.put(window, node, NOTHING);
+        self.insert(window, node, WAKE_ONLY);
     }
 
     #[inline]
-    fn put(&mut self, window: u64, node: u32, arrival: Arrival) {
+    fn insert(&mut self, window: u64, node: NodeId, arrival: Arrival) {
         if window >= self.window + SLOTS as u64 {
-            self.later.push(Reverse((window, node, arrival)));
+            self.far_events.push(Reverse((window, node, arrival)));
             return;
         }
         let slot = slot(window);
-        let listed = &mut self.listed[node as usize];
-        if *listed & (1 << slot) == 0 {
-            *listed |= 1 << slot;
-            self.lists[slot][usize::from(node >= self.switches)].push(node);
+        let kind = self.kind(node);
+        let active_slots = &mut self.active_slots[node.index()];
+        if *active_slots & (1 << slot) == 0 {
+            *active_slots |= 1 << slot;
+            self.active_nodes[slot][kind as usize].push(node);
         }
-        if arrival != NOTHING {
-            let batch = &mut self.batches[slot * self.nodes + node as usize];
+        if arrival != WAKE_ONLY {
+            let batch = &mut self.batches[slot * self.nodes + node.index()];
             if batch.capacity() == 0 {
-                *batch = self.spare.pop().unwrap_or_default();
+                *batch = self.spare_batches.pop().unwrap_or_default();
             }
             batch.push(arrival);
         }
     }
 
-    /// Takes the switches (or the racks) that have something to do in this window.
-    pub(crate) fn take_list(&mut self, racks: bool) -> Vec<u32> {
-        core::mem::take(&mut self.lists[slot(self.window)][usize::from(racks)])
+    #[inline]
+    const fn kind(&self, node: NodeId) -> NodeKind {
+        if node.get() < self.switches { NodeKind::Switch } else { NodeKind::Rack }
     }
 
-    /// Gives a list back empty, so that its memory is used again.
-    pub(crate) fn give_back_list(&mut self, racks: bool, mut list: Vec<u32>) {
-        list.clear();
+    /// Takes the current window's list of active switches or racks.
+    pub(crate) fn take_active(&mut self, kind: NodeKind) -> Vec<NodeId> {
+        core::mem::take(&mut self.active_nodes[slot(self.window)][kind as usize])
+    }
+
+    /// Takes back a list of active nodes so that its memory can be reused.
+    pub(crate) fn recycle_active(&mut self, kind: NodeKind, mut nodes: Vec<NodeId>) {
+        nodes.clear();
         let slot = slot(self.window);
-        if self.lists[slot][usize::from(racks)].is_empty() {
-            self.lists[slot][usize::from(racks)] = list;
+        if self.active_nodes[slot][kind as usize].is_empty() {
+            self.active_nodes[slot][kind as usize] = nodes;
         }
     }
 
-    /// Takes a node's arrivals of this window, in order of time and port.
-    pub(crate) fn take_batch(&mut self, node: u32) -> Vec<Arrival> {
+    /// Takes a node's arrivals in the current window, sorted by time and port.
+    pub(crate) fn take_batch(&mut self, node: NodeId) -> Vec<Arrival> {
         let slot = slot(self.window);
-        self.listed[node as usize] &= !(1 << slot);
-        let mut batch = core::mem::take(&mut self.batches[slot * self.nodes + node as usize]);
+        self.active_slots[node.index()] &= !(1 << slot);
+        let mut batch = core::mem::take(&mut self.batches[slot * self.nodes + node.index()]);
         batch.sort_unstable();
         batch
     }
 
-    /// Gives a batch back empty, for the next node that needs one.
-    pub(crate) fn give_back_batch(&mut self, mut batch: Vec<Arrival>) {
+    /// Takes back a batch so that its memory can be reused.
+    pub(crate) fn recycle_batch(&mut self, mut batch: Vec<Arrival>) {
         if batch.capacity() > 0 {
             batch.clear();
-            self.spare.push(batch);
+            self.spare_batches.push(batch);
         }
     }
 
-    /// The window of an instant.
-    pub(crate) const fn window_of(&self, time: u64) -> u64 {
-        time >> self.bits
+    /// Returns the number of the window that contains `time`.
+    #[inline]
+    pub(crate) const fn window_of(&self, time: Picos) -> u64 {
+        time.get() >> self.window_bits
     }
 
-    /// The next window in which anybody here has something to do.
-    pub(crate) fn next(&self) -> Option<u64> {
+    /// Returns the next window in which any node in this shard is active.
+    pub(crate) fn next_active_window(&self) -> Option<u64> {
         let in_ring = (1..SLOTS as u64).map(|ahead| self.window + ahead).find(|window| {
-            let lists = &self.lists[slot(*window)];
-            !lists[0].is_empty() || !lists[1].is_empty()
+            let [switches, racks] = &self.active_nodes[slot(*window)];
+            !switches.is_empty() || !racks.is_empty()
         });
-        let in_heap = self.later.peek().map(|Reverse((window, ..))| *window);
+        let in_heap = self.far_events.peek().map(|Reverse((window, ..))| *window);
         in_ring.into_iter().chain(in_heap).min()
     }
 
-    /// Moves on to a later window; nothing may be left to do before it.
+    /// Advances to a later window. There must be no active window in between.
     pub(crate) fn advance_to(&mut self, window: u64) {
-        debug_assert!(window > self.window && self.next().is_none_or(|next| next >= window));
+        debug_assert!(window > self.window && self.next_active_window().is_none_or(|next| next >= window));
         self.window = window;
-        while let Some(Reverse((window, node, arrival))) = self.later.peek().copied() {
+        while let Some(Reverse((window, node, arrival))) = self.far_events.peek().copied() {
             if window >= self.window + SLOTS as u64 {
                 break;
             }
-            self.later.pop();
-            if arrival == NOTHING {
-                self.called[node as usize] = u64::MAX;
+            self.far_events.pop();
+            if arrival == WAKE_ONLY {
+                self.earliest_far_wake[node.index()] = u64::MAX;
             }
-            self.put(window, node, arrival);
+            self.insert(window, node, arrival);
         }
     }
 }
@@ -222,36 +254,46 @@ impl Calendar {
 mod tests {
     use super::*;
 
-    #[test]
-    fn arrivals_come_in_order_of_time_and_port_and_in_their_window() {
-        let mut calendar = Calendar::new(2, 1, 1_000, u64::MAX);
-        assert_eq!(calendar.ends(), 512);
-        calendar.arrive(0, 3, 700, 1, false);
-        calendar.arrive(0, 1, 700, 2, false);
-        calendar.arrive(0, 1, 700, 5, true);
-        calendar.arrive(0, 1, 600, 3, false);
-        calendar.arrive(1, 0, 1_000_000, 4, false);
-        assert_eq!(calendar.next(), Some(1));
-        calendar.advance_to(1);
-        assert_eq!((calendar.begins(), calendar.take_list(false)), (512, vec![0]));
-        let batch = calendar.take_batch(0);
-        let seen: Vec<_> = batch.iter().map(|a| (a.offset(), a.port(), a.packet())).collect();
-        assert_eq!(seen, [(88, 1, 3), (188, 1, 5), (188, 1, 2), (188, 3, 1)]);
-        let far = calendar.next().expect("the far arrival");
-        calendar.advance_to(far);
-        assert_eq!((calendar.begins(), calendar.take_list(true)), (1_000_000 / 512 * 512, vec![1]));
-        assert_eq!(calendar.take_batch(1).len(), 1);
-        assert_eq!(calendar.next(), None);
+    const SWITCH: NodeId = NodeId::new(0);
+
+    fn schedule(calendar: &mut Calendar, node: NodeId, port: u32, ps: u64, packet: u32, is_control: bool) {
+        let (port, packet) = (PortId::new(port), PacketId::new(packet));
+        calendar.schedule_arrival(node, port, Picos::new(ps), packet, is_control);
     }
 
     #[test]
-    fn a_node_is_listed_once_per_window() {
-        let mut calendar = Calendar::new(1, 1, 1_024, u64::MAX);
-        calendar.wake(0, 2_000);
-        calendar.wake(0, 2_001);
-        calendar.arrive(0, 0, 2_002, 7, false);
+    fn arrivals_are_sorted_by_time_and_port_within_their_window() {
+        let rack = NodeId::new(1);
+        let mut calendar = Calendar::new(2, 1, Picos::new(1_000), Picos::MAX);
+        assert_eq!(calendar.window_end(), Picos::new(512));
+        schedule(&mut calendar, SWITCH, 3, 700, 1, false);
+        schedule(&mut calendar, SWITCH, 1, 700, 2, false);
+        schedule(&mut calendar, SWITCH, 1, 700, 5, true);
+        schedule(&mut calendar, SWITCH, 1, 600, 3, false);
+        schedule(&mut calendar, rack, 0, 1_000_000, 4, false);
+        assert_eq!(calendar.next_active_window(), Some(1));
         calendar.advance_to(1);
-        assert_eq!(calendar.take_list(false), [0]);
-        assert_eq!(calendar.take_batch(0).len(), 1);
+        assert_eq!(calendar.window_start(), Picos::new(512));
+        assert_eq!(calendar.take_active(NodeKind::Switch), [SWITCH]);
+        let batch = calendar.take_batch(SWITCH);
+        let seen: Vec<_> = batch.iter().map(|a| (a.offset(), a.port().get(), a.packet().get())).collect();
+        assert_eq!(seen, [(88, 1, 3), (188, 1, 5), (188, 1, 2), (188, 3, 1)]);
+        let far = calendar.next_active_window().expect("the rack has an arrival");
+        calendar.advance_to(far);
+        assert_eq!(calendar.window_start(), Picos::new(1_000_000 / 512 * 512));
+        assert_eq!(calendar.take_active(NodeKind::Rack), [rack]);
+        assert_eq!(calendar.take_batch(rack).len(), 1);
+        assert_eq!(calendar.next_active_window(), None);
+    }
+
+    #[test]
+    fn node_is_active_once_per_window() {
+        let mut calendar = Calendar::new(1, 1, Picos::new(1_024), Picos::MAX);
+        calendar.schedule_visit(SWITCH, Picos::new(2_000));
+        calendar.schedule_visit(SWITCH, Picos::new(2_001));
+        schedule(&mut calendar, SWITCH, 0, 2_002, 7, false);
+        calendar.advance_to(1);
+        assert_eq!(calendar.take_active(NodeKind::Switch), [SWITCH]);
+        assert_eq!(calendar.take_batch(SWITCH).len(), 1);
     }
 }

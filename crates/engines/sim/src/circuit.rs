@@ -1,51 +1,50 @@
-//! The circuit of a rack in a rotor: which rack it leads to now, and which of the rack's queues it serves.
+//! A rack's circuit in a rotor topology: its current peer and the queue that it serves.
 
 use poseidon_plan::topology::Rotor;
-use poseidon_types::Picos;
+use poseidon_types::{Picos, QueueId};
 
-/// The circuit of one rack. The rack has one queue per other rack, which its packet link serves in turn, except the one that the
-/// circuit serves.
+/// A rack's circuit. The rack has one queue per destination rack. The circuit serves the queue for its peer,
+/// and the packet link serves the other queues in round-robin order.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Circuit {
-    /// Where it leads, while it stands.
+    /// The rack at the far end while the circuit is up.
     pub(crate) peer: Option<u32>,
-    /// When it ends, ps.
-    pub(crate) dusk: u64,
-    /// The queues that hold packets.
+    /// The time of the next circuit change.
+    pub(crate) next_change: Picos,
+    /// A bit mask of the non-empty queues.
     pub(crate) occupied: u64,
-    /// Bytes that went by the circuit.
-    pub(crate) sent: u64,
-    /// The queue whose turn it is at the packet link.
-    turn: u32,
+    /// Bytes sent over the circuit.
+    pub(crate) sent_bytes: u64,
+    /// The queue at which the packet link starts its round-robin scan.
+    scan_start: u32,
 }
 
 impl Circuit {
-    /// The circuits have changed; when they next do, ps.
-    pub(crate) fn turn_to(&mut self, rotor: &Rotor, rack: u32, now: u64) -> u64 {
-        let now = Picos::new(now);
+    /// Switches to the matching in effect at `now`. Returns the time of the next change.
+    pub(crate) fn reconfigure(&mut self, rotor: &Rotor, rack: u32, now: Picos) -> Picos {
         self.peer = rotor.peer(rack, now);
-        let next = rotor.next_change(now).get();
-        self.dusk = next;
-        next
+        self.next_change = rotor.next_change(now);
+        self.next_change
     }
 
-    /// The queue that the packet link serves next: the first in turn that holds packets and is not the circuit's.
-    pub(crate) fn next_for_packets(&self) -> Option<u32> {
-        let mine = self.occupied & !self.peer.map_or(0, |peer| 1 << peer);
-        if mine == 0 {
+    /// Returns the queue that the packet link serves next.
+    pub(crate) fn next_packet_link_queue(&self) -> Option<QueueId> {
+        let eligible = self.occupied & !self.peer.map_or(0, |peer| 1 << peer);
+        if eligible == 0 {
             return None;
         }
-        let from_turn = mine & (u64::MAX << self.turn);
-        Some(if from_turn == 0 { mine.trailing_zeros() } else { from_turn.trailing_zeros() })
+        let from_start = eligible & (u64::MAX << self.scan_start);
+        let first = if from_start == 0 { eligible } else { from_start };
+        Some(QueueId::new(first.trailing_zeros()))
     }
 
-    /// The packet link has served a queue.
-    pub(crate) fn served(&mut self, queue: u32) {
-        self.turn = (queue + 1) % 64;
+    /// Advances the round-robin scan after the packet link has served a queue.
+    pub(crate) const fn advance_round_robin(&mut self, queue: QueueId) {
+        self.scan_start = (queue.get() + 1) % 64;
     }
 
-    /// The queue that the circuit serves, if it holds packets.
-    pub(crate) fn next_for_circuit(&self) -> Option<u32> {
-        self.peer.filter(|peer| self.occupied & (1 << peer) != 0)
+    /// Returns the queue for the circuit's peer if that queue is not empty.
+    pub(crate) fn next_circuit_queue(&self) -> Option<QueueId> {
+        self.peer.filter(|peer| self.occupied & (1 << peer) != 0).map(QueueId::new)
     }
 }

@@ -1,139 +1,157 @@
-//! Between shards: what one shard's nodes send to another's, once per window.
+//! The exchange between shards at the end of each window: shards transfer packets and result rows, and choose
+//! the next window.
 //!
-//! Nobody reaches a switch within the window, and a rack is always in the shard of its switch, so shards need to meet only
-//! between windows: each hands over its mail and its rows and says when it next has something to do, and all go on to the
-//! earliest. The order of mail does not matter, because every node sorts its arrivals.
+//! A packet never reaches a switch in the window in which it was sent, and a rack is always in the same shard
+//! as its switch. Shards therefore need to synchronize only between windows. They exchange packets and agree
+//! on the earliest window in which any shard is active. The packet order does not matter because every node
+//! sorts its arrivals.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use poseidon_plan::records::Kept;
+use poseidon_plan::records::MemorySink;
 use std::sync::Mutex;
 
+use crate::hop_records::CacheLine;
 use crate::packet::Packet;
 use crate::rows;
-use crate::side::Line;
 
-/// Packets on their way to nodes of another shard, and the sides of those that have one, in the same order.
+/// Packets to transfer from one shard to another.
 #[derive(Debug, Default)]
-pub(crate) struct Mail {
+pub(crate) struct Outbox {
     pub(crate) packets: Vec<Packet>,
-    pub(crate) sides: Vec<Line>,
+    /// The hop records of all packets that have records, in packet order.
+    pub(crate) records: Vec<CacheLine>,
 }
 
-impl Mail {
-    /// Takes everything out of `other`. Where nothing is here yet, the two change places and no packet is copied.
+impl Outbox {
+    /// Moves the contents of `other` into `self`. If `self` is empty, swaps the two instead of copying.
     pub(crate) fn append(&mut self, other: &mut Self) {
-        if self.packets.is_empty() && self.sides.is_empty() {
+        if self.packets.is_empty() && self.records.is_empty() {
             core::mem::swap(self, other);
             return;
         }
         self.packets.append(&mut other.packets);
-        self.sides.append(&mut other.sides);
+        self.records.append(&mut other.records);
     }
 
     pub(crate) fn clear(&mut self) {
         self.packets.clear();
-        self.sides.clear();
+        self.records.clear();
     }
 }
 
-/// When a shard has nothing more to do.
+/// The window number of a shard that has no further events.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// What shards agree on when they meet.
+/// The next step of a run: either one shard's proposal or the step that all shards agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Agreed {
-    /// The earliest window in which any of them has something to do.
-    pub(crate) next: u64,
-    /// The first of them wants to break off.
-    pub(crate) break_off: bool,
+pub(crate) struct NextStep {
+    /// The next active window, or [`NEVER`].
+    pub(crate) window: u64,
+    /// Whether to interrupt the run. Only the first shard may request this.
+    pub(crate) interrupt: bool,
 }
 
-/// How the shards of a run meet.
+/// Synchronizes shards between windows.
 pub(crate) trait Exchange {
-    /// Which shard this is.
+    /// Returns this shard's index.
     fn shard(&self) -> u32;
 
-    /// Hands over `outbox` (by receiver) and what this shard wants; fills `inbox` with the mail for it. The rows of all shards end up
-    /// with the first.
-    fn meet(&mut self, outbox: &mut [Mail], inbox: &mut Mail, rows: &mut Kept, wants: Agreed) -> Agreed;
+    /// Sends `outboxes`, which are indexed by receiving shard, and appends packets from other shards to
+    /// `inbox`. Moves all rows to the first shard. Returns the step that all shards agree on.
+    fn exchange(
+        &mut self,
+        outboxes: &mut [Outbox],
+        inbox: &mut Outbox,
+        rows: &mut MemorySink,
+        proposal: NextStep,
+    ) -> NextStep;
 }
 
-/// A run in one piece.
+/// The exchange for a single-shard run, which needs no synchronization.
 #[derive(Debug)]
-pub(crate) struct Alone;
+pub(crate) struct SingleShard;
 
-impl Exchange for Alone {
+impl Exchange for SingleShard {
     fn shard(&self) -> u32 {
         0
     }
 
-    fn meet(&mut self, _: &mut [Mail], _: &mut Mail, _: &mut Kept, wants: Agreed) -> Agreed {
-        wants
+    fn exchange(
+        &mut self,
+        _: &mut [Outbox],
+        _: &mut Outbox,
+        _: &mut MemorySink,
+        proposal: NextStep,
+    ) -> NextStep {
+        proposal
     }
 }
 
-/// Rounds of spinning before a waiting thread lets others run; none where there are more threads than cores, because then the one
-/// that is waited for may not be running.
+/// The number of spin iterations before a waiting thread yields. If there are more threads than cores, a
+/// waiting thread yields immediately, because the thread it waits for may not be running.
 const SPINS: u32 = 2_000;
 
-/// Where threads meet.
+/// The barrier between windows, including the buffers through which threads exchange data.
 #[derive(Debug)]
-pub(crate) struct MeetingPoint {
+pub(crate) struct WindowBarrier {
     shards: usize,
     spins: u32,
-    /// By parity of the round, sender and receiver.
-    mail: Vec<Mutex<Mail>>,
-    /// By parity of the round and shard.
-    rows: Vec<Mutex<Kept>>,
-    next: Vec<AtomicU64>,
-    /// By parity of the round: what the first shard wants.
-    break_off: [AtomicBool; 2],
-    arrived: AtomicUsize,
+    /// Outboxes, indexed by round parity, sender and receiver.
+    outboxes: Vec<Mutex<Outbox>>,
+    /// Rows, indexed by round parity and shard.
+    rows: Vec<Mutex<MemorySink>>,
+    /// Proposed windows, indexed by round parity and shard.
+    windows: Vec<AtomicU64>,
+    /// Whether the first shard interrupts the run, indexed by round parity.
+    interrupt: [AtomicBool; 2],
+    waiting: AtomicUsize,
     round: AtomicUsize,
-    failed: AtomicBool,
+    has_panicked: AtomicBool,
 }
 
-/// One thread's way to the others.
+/// One thread's handle for exchanging data with the other threads.
 #[derive(Debug)]
-pub(crate) struct Threads<'a> {
-    point: &'a MeetingPoint,
+pub(crate) struct ThreadExchange<'a> {
+    barrier: &'a WindowBarrier,
     shard: usize,
-    /// How often they have met: what is used in one round is free again in the one after the next, so one barrier is enough.
+    /// The number of exchanges so far. Rounds alternate between two sets of buffers, so one barrier per round
+    /// is sufficient.
     round: usize,
 }
 
-impl MeetingPoint {
+impl WindowBarrier {
     pub(crate) fn new(shards: u32) -> Self {
         let shards = shards as usize;
         let cores = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
         Self {
             shards,
             spins: if shards > cores { 0 } else { SPINS },
-            mail: (0..2 * shards * shards).map(|_| Mutex::default()).collect(),
+            outboxes: (0..2 * shards * shards).map(|_| Mutex::default()).collect(),
             rows: (0..2 * shards).map(|_| Mutex::default()).collect(),
-            next: (0..2 * shards).map(|_| AtomicU64::new(NEVER)).collect(),
-            break_off: [AtomicBool::new(false), AtomicBool::new(false)],
-            arrived: AtomicUsize::new(0),
+            windows: (0..2 * shards).map(|_| AtomicU64::new(NEVER)).collect(),
+            interrupt: [AtomicBool::new(false), AtomicBool::new(false)],
+            waiting: AtomicUsize::new(0),
             round: AtomicUsize::new(0),
-            failed: AtomicBool::new(false),
+            has_panicked: AtomicBool::new(false),
         }
     }
 
-    pub(crate) const fn join(&self, shard: u32) -> Threads<'_> {
-        Threads { point: self, shard: shard as usize, round: 0 }
+    /// Returns a shard's exchange handle. Each shard needs exactly one handle.
+    pub(crate) const fn join(&self, shard: u32) -> ThreadExchange<'_> {
+        ThreadExchange { barrier: self, shard: shard as usize, round: 0 }
     }
 
-    /// Waits until all shards have come.
+    /// Waits until all shards have reached the barrier.
     fn wait(&self) {
         let round = self.round.load(Ordering::Acquire);
-        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.shards {
-            self.arrived.store(0, Ordering::Release);
+        if self.waiting.fetch_add(1, Ordering::AcqRel) + 1 == self.shards {
+            self.waiting.store(0, Ordering::Release);
             self.round.store(round + 1, Ordering::Release);
             return;
         }
         let mut spins = 0;
         while self.round.load(Ordering::Acquire) == round {
-            assert!(!self.failed.load(Ordering::Acquire), "another thread of the run has failed");
+            assert!(!self.has_panicked.load(Ordering::Acquire), "another thread of the run has panicked");
             spins += 1;
             if spins < self.spins {
                 core::hint::spin_loop();
@@ -144,45 +162,56 @@ impl MeetingPoint {
     }
 }
 
-impl Exchange for Threads<'_> {
+impl Exchange for ThreadExchange<'_> {
     fn shard(&self) -> u32 {
         u32::try_from(self.shard).unwrap_or(0)
     }
 
-    fn meet(&mut self, outbox: &mut [Mail], inbox: &mut Mail, rows: &mut Kept, wants: Agreed) -> Agreed {
-        const HELD: &str = "no thread fails with it";
-        let (point, shard, parity) = (self.point, self.shard, self.round % 2);
+    fn exchange(
+        &mut self,
+        outboxes: &mut [Outbox],
+        inbox: &mut Outbox,
+        rows: &mut MemorySink,
+        proposal: NextStep,
+    ) -> NextStep {
+        const NOT_POISONED: &str = "no thread panics while it holds the lock";
+        let (barrier, shard, parity) = (self.barrier, self.shard, self.round % 2);
         self.round += 1;
-        let slot = |from: usize, to: usize| &point.mail[(parity * point.shards + from) * point.shards + to];
-        for (to, mail) in outbox.iter_mut().enumerate().filter(|(_, mail)| !mail.packets.is_empty()) {
-            slot(shard, to).lock().expect(HELD).append(mail);
+        let shared_outbox = |from: usize, to: usize| {
+            &barrier.outboxes[(parity * barrier.shards + from) * barrier.shards + to]
+        };
+        for (to, outbox) in outboxes.iter_mut().enumerate().filter(|(_, outbox)| !outbox.packets.is_empty()) {
+            shared_outbox(shard, to).lock().expect(NOT_POISONED).append(outbox);
         }
         if shard == 0 {
-            point.break_off[parity].store(wants.break_off, Ordering::Release);
+            barrier.interrupt[parity].store(proposal.interrupt, Ordering::Release);
         } else if !rows::is_empty(rows) {
-            rows::append(&mut point.rows[parity * point.shards + shard].lock().expect(HELD), rows);
+            let mut shared_rows = barrier.rows[parity * barrier.shards + shard].lock().expect(NOT_POISONED);
+            rows::append(&mut shared_rows, rows);
         }
-        point.next[parity * point.shards + shard].store(wants.next, Ordering::Release);
-        point.wait();
-        for from in (0..point.shards).filter(|from| *from != shard) {
-            inbox.append(&mut slot(from, shard).lock().expect(HELD));
+        barrier.windows[parity * barrier.shards + shard].store(proposal.window, Ordering::Release);
+        barrier.wait();
+        for from in (0..barrier.shards).filter(|from| *from != shard) {
+            inbox.append(&mut shared_outbox(from, shard).lock().expect(NOT_POISONED));
             if shard == 0 {
-                rows::append(rows, &mut point.rows[parity * point.shards + from].lock().expect(HELD));
+                let mut shared_rows =
+                    barrier.rows[parity * barrier.shards + from].lock().expect(NOT_POISONED);
+                rows::append(rows, &mut shared_rows);
             }
         }
-        let all = &point.next[parity * point.shards..(parity + 1) * point.shards];
-        Agreed {
-            next: all.iter().map(|next| next.load(Ordering::Acquire)).min().unwrap_or(NEVER),
-            break_off: point.break_off[parity].load(Ordering::Acquire),
+        let windows = &barrier.windows[parity * barrier.shards..(parity + 1) * barrier.shards];
+        NextStep {
+            window: windows.iter().map(|window| window.load(Ordering::Acquire)).min().unwrap_or(NEVER),
+            interrupt: barrier.interrupt[parity].load(Ordering::Acquire),
         }
     }
 }
 
-impl Drop for Threads<'_> {
-    /// A thread that fails says so, or the others would wait for it for ever.
+impl Drop for ThreadExchange<'_> {
+    /// Reports a panic in this thread so that the other threads do not wait forever.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.point.failed.store(true, Ordering::Release);
+            self.barrier.has_panicked.store(true, Ordering::Release);
         }
     }
 }

@@ -1,50 +1,53 @@
 //! A deterministic packet-level simulator: a [`Backend`](poseidon_plan::Backend) that runs a
 //! [`Plan`](poseidon_plan::Plan).
 //!
-//! Inside one window of time, shorter than the smallest delay into any switch, no switch can influence another. So there is
-//! no global event queue: in each window every node takes its batch of arrivals, sorts it by time and port, handles it, and
-//! emits into later windows. The result does not depend on the order in which nodes are visited.
+//! Time advances in windows that are no longer than the smallest delay into any switch. Within a window, no
+//! switch can influence another switch, so the simulator needs no global event queue. In each window, every
+//! node takes its batch of arrivals, sorts it by time and port, processes it, and sends packets into later
+//! windows. The result does not depend on the order in which nodes are processed.
 //!
-//! Follow a packet:
+//! A packet takes the following path through the code:
 //!
-//! | what happens | where |
+//! | step | code |
 //! |---|---|
-//! | a host decides to send it | `host::Rack::send_next` |
-//! | it goes onto a wire, and arrives in a later window | `world::World::transmit`, `calendar::Calendar::arrive` |
-//! | it chooses its way | `network::Network::route` |
-//! | it waits at a switch, or is dropped | `switch::Switches::enqueue` |
-//! | it leaves, marked and stamped | `switch::Switches::depart` |
-//! | how much may wait, whether it is marked | the policies of `poseidon_policies`: one file, one line each |
-//! | the node before is told to stop | `pause::Pauses` |
-//! | a mark goes back onto an ACK | `reverse::Reverse` |
-//! | telemetry is written and read | `stamp::Telemetry` |
-//! | it is acknowledged | `reply::Receiver::receive`, `host::Rack::on_data` |
-//! | its ACK reaches the law | `host::Rack::on_reply` |
+//! | a host sends the packet | `host::Rack::send_next` |
+//! | the packet crosses a wire | `context::ShardContext::transmit` |
+//! | the packet arrives in a later window | `calendar::Calendar::schedule_arrival` |
+//! | a switch chooses the egress port | `network::Network::route` |
+//! | the switch queues or drops the packet | `switch::Switches::enqueue` |
+//! | the packet departs with a mark and telemetry | `switch::Switches::depart` |
+//! | buffer and marking policies | `poseidon_policies`: one file per policy |
+//! | PFC pauses the upstream node | `pfc::Pfc` |
+//! | an ACK carries a mark back | `reverse_marking::ReverseMarking` |
+//! | telemetry is written and read | `telemetry::Telemetry` |
+//! | the receiver acknowledges the packet | `receiver::Receiver::on_data`, `host::Rack::on_data` |
+//! | the law processes the ACK | `host::Rack::on_reply` |
 
 #[cfg(any(feature = "mpi", test))]
-mod bytes;
+mod byte_codec;
 mod calendar;
-mod chance;
 mod circuit;
-mod connection;
+mod context;
 mod exchange;
+mod hash;
+mod hop_records;
 mod host;
-mod memory;
+mod memory_estimate;
 mod network;
+mod node;
 mod packet;
-mod pause;
+mod pfc;
 #[cfg(feature = "mpi")]
 mod ranks;
-mod reply;
-mod reverse;
+mod receiver;
+mod reverse_marking;
 mod rows;
 mod run;
 mod schedule;
-mod side;
-mod stamp;
+mod sender;
 mod switch;
+mod telemetry;
 mod wire;
-mod world;
 
 #[cfg(feature = "mpi")]
 pub use mpi;

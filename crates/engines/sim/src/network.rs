@@ -1,95 +1,120 @@
-//! The network as built: who is behind which port, how long the way there is, and which port leads to a host.
+//! The network: port peers, wires and routes.
 //!
-//! Switches are numbered first (racks, aggregation, cores; or along the chain), then racks of hosts: a rack is one node
-//! with one port per host, behind the first ports of the switch of its number. Nothing of a shape is stored: wires and routes
-//! follow from numbers. Only a network given link by link has tables.
+//! Switches come first in the node numbering (racks, aggregation, cores; or along the chain), followed by
+//! racks of hosts. A rack is one node with one port per host. Its hosts connect to the first ports of the
+//! switch that has the same number as the rack. In regular topologies, wires and routes are computed from
+//! these numbers instead of being stored. Only a network described by a list of links has route tables.
 
-use poseidon_plan::changes::LinkEvent;
-use poseidon_plan::topology::{Chain, Edges, End, Rotor, Tiers};
+use poseidon_plan::link_changes::LinkEvent;
+use poseidon_plan::topology::{Chain, Edges, Node, Rotor, Tiers};
 use poseidon_plan::{Link, Plan, Topology};
-use poseidon_types::BitRate;
+use poseidon_types::{HostId, Picos, PortId, SwitchId};
 
-use crate::chance::{low_half, mix};
+use crate::hash::{low32, splitmix64};
+use crate::node::NodeId;
 use crate::packet::Packet;
-use crate::wire::Wire;
+use crate::wire::{LinkRates, Wire};
 
-/// Where a host is.
+/// A host's position in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct HostLocation {
     pub(crate) rack: u32,
-    pub(crate) place: u16,
+    /// The host's index within its rack.
+    pub(crate) slot: u16,
     pub(crate) pod: u16,
 }
 
-/// The network as built.
-#[derive(Debug)]
-pub(crate) struct Network<'a> {
-    shape: &'a Topology,
-    seed: u64,
-    /// From the last bit of a packet into a switch to its place in a queue, ps.
-    pub(crate) pipeline: u64,
-    switches: u32,
-    pub(crate) racks: u32,
-    /// Every rate that a link has at any time, sorted.
-    rates: Vec<BitRate>,
-    tables: Option<Tables>,
+/// A port's link, and the node and port at its far end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PortPeer {
+    pub(crate) link: Link,
+    pub(crate) node: NodeId,
+    pub(crate) port: PortId,
 }
 
-/// Routes of a network that has no shape.
+impl PortPeer {
+    const fn new(link: Link, node: NodeId, port: u32) -> Self {
+        Self { link, node, port: PortId::new(port) }
+    }
+}
+
+/// A plan's network.
 #[derive(Debug)]
-struct Tables {
-    /// The first host of each rack, and the number of hosts.
+pub(crate) struct Network<'a> {
+    topology: &'a Topology,
+    seed: u64,
+    /// The delay from the arrival of a packet's last bit at a switch until the packet is enqueued.
+    pub(crate) pipeline: Picos,
+    switches: u32,
+    pub(crate) racks: u32,
+    rates: LinkRates,
+    route_tables: Option<RouteTables>,
+}
+
+/// The routes of a network described by a list of links.
+#[derive(Debug)]
+struct RouteTables {
+    /// The first host of each rack. The final entry is the number of hosts.
     first_host: Vec<u32>,
-    /// Where the ports that lead nearer begin, by switch and goal; one more at the end.
-    first: Vec<u32>,
+    /// For each switch and destination, the index of the first next hop in `ports`. A final entry marks the
+    /// end.
+    offsets: Vec<u32>,
     ports: Vec<u16>,
 }
 
 impl<'a> Network<'a> {
     pub(crate) fn new(plan: &'a Plan) -> Self {
-        let shape = &plan.topology;
-        let switches = shape.switches();
-        let (racks, tables) = match shape {
+        let topology = &plan.topology;
+        let switches = topology.switches();
+        let (racks, route_tables) = match topology {
             Topology::Tiers(t) => (t.pods * t.racks, None),
             Topology::Chain(c) => (c.switches, None),
             Topology::Rotor(r) => (r.racks, None),
-            Topology::Edges(e) => (switches, Some(Tables::new(e))),
+            Topology::Edges(e) => (switches, Some(RouteTables::new(e))),
         };
-        let later = plan.changes.iter().filter_map(|change| match change.what {
+        let later_rates = plan.link_changes.iter().filter_map(|change| match change.event {
             LinkEvent::Rate(rate) => Some(rate),
             LinkEvent::Down | LinkEvent::Up => None,
         });
-        let mut rates: Vec<BitRate> = shape.links().iter().map(|link| link.rate).chain(later).collect();
-        rates.sort_unstable();
-        rates.dedup();
-        Self { shape, seed: plan.seed, pipeline: plan.switch.pipeline.get(), switches, racks, rates, tables }
+        let rates = LinkRates::new(topology.links().iter().map(|link| link.rate).chain(later_rates));
+        let pipeline = plan.switch.pipeline;
+        Self { topology, seed: plan.seed, pipeline, switches, racks, rates, route_tables }
     }
 
+    /// Returns the number of switches.
     pub(crate) const fn switches(&self) -> u32 {
         self.switches
     }
 
-    /// Every rate that a link has at any time.
-    pub(crate) fn rates(&self) -> &[BitRate] {
+    pub(crate) fn switch_ids(&self) -> impl DoubleEndedIterator<Item = SwitchId> + use<> {
+        (0..self.switches).map(SwitchId::new)
+    }
+
+    pub(crate) fn port_ids(&self, switch: SwitchId) -> impl DoubleEndedIterator<Item = PortId> + use<> {
+        (0..self.port_count(switch)).map(PortId::new)
+    }
+
+    #[inline]
+    pub(crate) const fn is_switch(&self, node: NodeId) -> bool {
+        node.get() < self.switches
+    }
+
+    /// Returns all link rates that occur during the run.
+    pub(crate) const fn rates(&self) -> &LinkRates {
         &self.rates
     }
 
-    /// The place of a rate among them.
-    pub(crate) fn rate_code(&self, rate: BitRate) -> u16 {
-        self.rates.binary_search(&rate).ok().and_then(|at| u16::try_from(at).ok()).unwrap_or(0)
-    }
-
-    /// The rotor, where the network is one.
+    /// Returns the rotor parameters if the topology is a rotor.
     pub(crate) const fn rotor(&self) -> Option<&'a Rotor> {
-        match self.shape {
+        match self.topology {
             Topology::Rotor(rotor) => Some(rotor),
             Topology::Tiers(_) | Topology::Chain(_) | Topology::Edges(_) => None,
         }
     }
 
-    /// The hosts of a rack.
+    /// Returns the host numbers in a rack.
     pub(crate) fn hosts_in(&self, rack: u32) -> core::ops::Range<u32> {
-        let each = match (self.shape, &self.tables) {
+        let hosts_per_rack = match (self.topology, &self.route_tables) {
             (_, Some(tables)) => {
                 return tables.first_host[rack as usize]..tables.first_host[rack as usize + 1];
             }
@@ -98,45 +123,46 @@ impl<'a> Network<'a> {
             (Topology::Rotor(r), None) => r.hosts,
             (Topology::Edges(_), None) => 0,
         };
-        rack * each..(rack + 1) * each
+        rack * hosts_per_rack..(rack + 1) * hosts_per_rack
     }
 
-    /// Where a host is.
-    pub(crate) fn place(&self, host: u32) -> Place {
-        let (rack, place, pod) = match self.shape {
-            Topology::Tiers(t) => (host / t.hosts, host % t.hosts, host / t.hosts / t.racks),
-            Topology::Chain(c) => (host / c.hosts, host % c.hosts, 0),
-            Topology::Rotor(r) => (host / r.hosts, host % r.hosts, 0),
+    /// Returns a host's position.
+    pub(crate) fn locate(&self, host: HostId) -> HostLocation {
+        let number = host.get();
+        let (rack, slot, pod) = match self.topology {
+            Topology::Tiers(t) => (number / t.hosts, number % t.hosts, number / t.hosts / t.racks),
+            Topology::Chain(c) => (number / c.hosts, number % c.hosts, 0),
+            Topology::Rotor(r) => (number / r.hosts, number % r.hosts, 0),
             Topology::Edges(e) => {
-                let rack = e.switch_of(host);
-                (rack, host - self.hosts_in(rack).start, 0)
+                let rack = e.switch_of(host).get();
+                (rack, number - self.hosts_in(rack).start, 0)
             }
         };
-        let small = |x: u32| u16::try_from(x).expect("a plan with more was refused");
-        Place { rack, place: small(place), pod: small(pod) }
+        let narrow = |x: u32| u16::try_from(x).expect("the plan was validated");
+        HostLocation { rack, slot: narrow(slot), pod: narrow(pod) }
     }
 
-    /// The wire of a host.
-    pub(crate) fn host_wire(&self, host: u32) -> Wire {
-        let place = self.place(host);
-        let link = self.shape.host_link(host);
-        Wire::new(place.rack, u32::from(place.place), link, self.pipeline, self.rate_code(link.rate))
+    /// Returns the wire from a host to its switch.
+    pub(crate) fn host_wire(&self, host: HostId) -> Wire {
+        let location = self.locate(host);
+        let (node, port) = (NodeId::new(location.rack), PortId::new(u32::from(location.slot)));
+        Wire::new(node, port, self.topology.host_link(host), self.pipeline, &self.rates)
     }
 
-    /// How many ports a switch has.
-    pub(crate) fn ports(&self, switch: u32) -> u32 {
-        match self.shape {
+    /// Returns the number of ports on a switch.
+    pub(crate) fn port_count(&self, switch: SwitchId) -> u32 {
+        match self.topology {
             Topology::Tiers(t) => match tier(t, switch) {
                 Tier::Rack { .. } => t.hosts.saturating_add(t.aggregation),
                 Tier::Aggregation { .. } => t.racks.saturating_add(t.cores),
                 Tier::Core { .. } => t.pods,
             },
             Topology::Chain(c) => {
-                let neighbours = u32::from(switch > 0) + u32::from(switch + 1 < c.switches);
+                let neighbours = u32::from(switch.get() > 0) + u32::from(switch.get() + 1 < c.switches);
                 c.hosts.saturating_add(neighbours)
             }
             Topology::Rotor(r) => {
-                if switch < r.racks {
+                if switch.get() < r.racks {
                     r.hosts.saturating_add(2)
                 } else {
                     r.racks
@@ -146,239 +172,276 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// The link of a port of a switch, and what is behind it: a node and its port.
-    pub(crate) fn behind(&self, switch: u32, port: u32) -> (Link, u32, u32) {
-        match self.shape {
-            Topology::Tiers(t) => self.behind_tiers(t, switch, port),
-            Topology::Chain(c) => self.behind_chain(c, switch, port),
-            Topology::Rotor(r) => {
-                if switch == r.racks {
-                    (r.packet_link, port, r.hosts)
-                } else if port < r.hosts {
-                    (r.host_link, self.rack_node(switch), port)
-                } else if port == r.hosts {
-                    (r.packet_link, r.racks, switch)
-                } else {
-                    // Whoever the circuit leads to, it arrives at the port of its circuit.
-                    (r.circuit_link, switch, r.hosts + 1)
-                }
-            }
+    /// Returns the link and peer of a switch port.
+    pub(crate) fn peer_of(&self, switch: SwitchId, port: PortId) -> PortPeer {
+        match self.topology {
+            Topology::Tiers(t) => self.peer_in_tiers(t, switch, port.get()),
+            Topology::Chain(c) => self.peer_in_chain(c, switch.get(), port.get()),
+            Topology::Rotor(r) => self.peer_in_rotor(r, switch.get(), port.get()),
             Topology::Edges(e) => {
-                let (end, link) = e.ports(switch)[port as usize];
-                match end {
-                    End::Host(host) => (link, self.rack_node(switch), host - self.hosts_in(switch).start),
-                    End::Switch(other) => (link, other, twin(e, switch, other, port)),
+                let (peer, link) = e.ports(switch)[port.index()];
+                match peer {
+                    Node::Host(host) => {
+                        let rack = switch.get();
+                        PortPeer::new(link, self.rack_node(rack), host.get() - self.hosts_in(rack).start)
+                    }
+                    Node::Switch(other) => {
+                        PortPeer { link, node: other.into(), port: matching_port(e, switch, other, port) }
+                    }
                 }
             }
         }
     }
 
-    /// The wire of a port of a switch. A host has no pipeline.
-    pub(crate) fn wire(&self, switch: u32, port: u32) -> Wire {
-        let (link, node, far_port) = self.behind(switch, port);
-        let pipeline = if node < self.switches { self.pipeline } else { 0 };
-        Wire::new(node, far_port, link, pipeline, self.rate_code(link.rate))
+    /// Returns the wire attached to a switch port. A wire to a host has no pipeline delay.
+    pub(crate) fn wire(&self, switch: SwitchId, port: PortId) -> Wire {
+        let peer = self.peer_of(switch, port);
+        let pipeline = if self.is_switch(peer.node) { self.pipeline } else { Picos::ZERO };
+        Wire::new(peer.node, peer.port, peer.link, pipeline, &self.rates)
     }
 
-    /// The node of a rack of hosts.
-    pub(crate) const fn rack_node(&self, rack: u32) -> u32 {
-        self.switches + rack
+    /// Returns the node that represents a rack.
+    #[inline]
+    pub(crate) const fn rack_node(&self, rack: u32) -> NodeId {
+        NodeId::new(self.switches + rack)
     }
 
-    /// The shortest time into a switch: no switch can influence another sooner. Pause frames do not pass the pipeline.
-    pub(crate) fn shortest(&self, with_pauses: bool) -> u64 {
-        let pipeline = if with_pauses { 0 } else { self.pipeline };
-        let mut shortest = u64::MAX;
-        for switch in 0..self.switches {
-            for port in 0..self.ports(switch) {
-                // A link to a host has the same delay the other way.
-                shortest = shortest.min(self.behind(switch, port).0.delay.get());
+    /// Returns the smallest delay into any switch. No switch can influence another switch sooner than this.
+    /// PFC frames skip the pipeline.
+    pub(crate) fn min_delay_into_switch(&self, with_pfc: bool) -> Picos {
+        let pipeline = if with_pfc { Picos::ZERO } else { self.pipeline };
+        let mut min_delay = Picos::MAX;
+        for switch in self.switch_ids() {
+            for port in self.port_ids(switch) {
+                // A host's link has the same delay in both directions.
+                min_delay = min_delay.min(self.peer_of(switch, port).link.delay);
             }
         }
-        shortest.saturating_add(pipeline).max(1)
+        (min_delay + pipeline).max(Picos::new(1))
     }
 
-    /// The shard of a node, of `shards`: racks in equal parts, each with its own switch; other switches spread evenly.
-    pub(crate) fn shard_of(&self, node: u32, shards: u32) -> u32 {
+    /// Returns a node's shard. Racks and their switches are divided evenly among the shards, and so are all
+    /// other switches.
+    pub(crate) fn shard_of(&self, node: NodeId, shards: u32) -> u32 {
         let (switches, racks) = (self.switches, self.racks);
-        let rack = if node >= switches { node - switches } else { node };
-        let (place, all) = if rack < racks { (rack, racks) } else { (rack - racks, switches - racks) };
-        u32::try_from(u64::from(place) * u64::from(shards) / u64::from(all.max(1))).unwrap_or(0)
+        let number = if self.is_switch(node) { node.get() } else { node.get() - switches };
+        let (position, total) =
+            if number < racks { (number, racks) } else { (number - racks, switches - racks) };
+        u32::try_from(u64::from(position) * u64::from(shards) / u64::from(total.max(1))).unwrap_or(0)
     }
 
-    /// What a switch needs to know to choose a packet's way.
-    pub(crate) fn crossroads(&self, switch: u32) -> Crossroads {
-        match self.shape {
+    /// Returns a switch's routing parameters.
+    pub(crate) fn switch_routes(&self, switch: SwitchId) -> SwitchRoutes {
+        match self.topology {
             Topology::Tiers(t) => match tier(t, switch) {
-                Tier::Rack { .. } => Crossroads::Rack { first_up: t.hosts, ups: t.aggregation },
-                Tier::Aggregation { pod, .. } => Crossroads::Aggregation {
+                Tier::Rack { .. } => SwitchRoutes::Rack { first_uplink: t.hosts, uplinks: t.aggregation },
+                Tier::Aggregation { pod, .. } => SwitchRoutes::Aggregation {
                     pod,
                     first_rack: pod * t.racks,
-                    first_up: t.racks,
-                    ups: t.cores,
+                    first_uplink: t.racks,
+                    uplinks: t.cores,
                 },
-                Tier::Core { .. } => Crossroads::Core,
+                Tier::Core { .. } => SwitchRoutes::Core,
             },
-            Topology::Chain(c) => Crossroads::Chain { left: c.hosts, right: c.hosts + u32::from(switch > 0) },
-            Topology::Rotor(r) if switch == r.racks => Crossroads::Middle,
-            Topology::Rotor(r) => Crossroads::Rack { first_up: r.hosts, ups: 1 },
-            Topology::Edges(_) => Crossroads::Table,
+            Topology::Chain(c) => {
+                SwitchRoutes::Chain { left: c.hosts, right: c.hosts + u32::from(switch.get() > 0) }
+            }
+            Topology::Rotor(r) if switch.get() == r.racks => SwitchRoutes::RotorPacketSwitch,
+            Topology::Rotor(r) => SwitchRoutes::Rack { first_uplink: r.hosts, uplinks: 1 },
+            Topology::Edges(_) => SwitchRoutes::Table,
         }
     }
 
-    /// The port of `switch` that leads on towards a packet's host. Where several are as good, one by the packet's entropy
-    /// first, and the others in later turns; `None` when there are no more.
+    /// Returns the egress port for a packet. ECMP chooses among equal-cost ports by hashing the packet's
+    /// entropy. Later attempts return the remaining equal-cost ports and then `None`.
     #[inline]
-    pub(crate) fn route(&self, switch: u32, here: Crossroads, packet: &Packet, turn: u32) -> Option<u32> {
-        let one = |port: u32| (turn == 0).then_some(port);
-        match here {
-            Crossroads::Rack { first_up, ups } => {
-                if packet.to_rack == switch {
-                    return one(u32::from(packet.to_place));
+    pub(crate) fn route(
+        &self,
+        switch: SwitchId,
+        routes: SwitchRoutes,
+        packet: &Packet,
+        attempt: u32,
+    ) -> Option<PortId> {
+        let single_port = |port: u32| (attempt == 0).then_some(port);
+        let port = match routes {
+            SwitchRoutes::Rack { first_uplink, uplinks } => {
+                if packet.dst_rack == switch.get() {
+                    single_port(u32::from(packet.dst_slot))
+                } else {
+                    self.ecmp_choice(switch, packet, attempt, uplinks).map(|choice| first_uplink + choice)
                 }
-                self.any(switch, packet, turn, ups).map(|way| first_up + way)
             }
-            Crossroads::Aggregation { pod, first_rack, first_up, ups } => {
-                if u32::from(packet.to_pod) == pod {
-                    return one(packet.to_rack - first_rack);
+            SwitchRoutes::Aggregation { pod, first_rack, first_uplink, uplinks } => {
+                if u32::from(packet.dst_pod) == pod {
+                    single_port(packet.dst_rack - first_rack)
+                } else {
+                    self.ecmp_choice(switch, packet, attempt, uplinks).map(|choice| first_uplink + choice)
                 }
-                self.any(switch, packet, turn, ups).map(|way| first_up + way)
             }
-            Crossroads::Core => one(u32::from(packet.to_pod)),
-            Crossroads::Middle => one(packet.to_rack),
-            Crossroads::Chain { left, right } => match packet.to_rack.cmp(&switch) {
-                core::cmp::Ordering::Equal => one(u32::from(packet.to_place)),
-                core::cmp::Ordering::Less => one(left),
-                core::cmp::Ordering::Greater => one(right),
+            SwitchRoutes::Core => single_port(u32::from(packet.dst_pod)),
+            SwitchRoutes::RotorPacketSwitch => single_port(packet.dst_rack),
+            SwitchRoutes::Chain { left, right } => match packet.dst_rack.cmp(&switch.get()) {
+                core::cmp::Ordering::Equal => single_port(u32::from(packet.dst_slot)),
+                core::cmp::Ordering::Less => single_port(left),
+                core::cmp::Ordering::Greater => single_port(right),
             },
-            Crossroads::Table => {
-                if packet.to_rack == switch {
-                    return one(u32::from(packet.to_place));
+            SwitchRoutes::Table => {
+                if packet.dst_rack == switch.get() {
+                    single_port(u32::from(packet.dst_slot))
+                } else {
+                    let next_hops =
+                        self.route_tables.as_ref()?.next_hops(switch, packet.dst_rack, self.switches);
+                    let choices = u32::try_from(next_hops.len()).ok()?;
+                    let choice = self.ecmp_choice(switch, packet, attempt, choices)?;
+                    next_hops.get(choice as usize).map(|port| u32::from(*port))
                 }
-                let ways = self.tables.as_ref()?.nearer(switch, packet.to_rack, self.switches);
-                let way = self.any(switch, packet, turn, u32::try_from(ways.len()).ok()?)?;
-                ways.get(way as usize).map(|port| u32::from(*port))
             }
-        }
+        };
+        port.map(PortId::new)
     }
 
-    /// One of `ways` equal ways, by the packet's entropy and the switch's own seed; the next one in the next turn.
+    /// Chooses one of `choices` equal-cost ports by hashing the packet's entropy and the switch id. Each
+    /// later attempt returns the next port in cyclic order.
     #[inline]
-    fn any(&self, switch: u32, packet: &Packet, turn: u32, ways: u32) -> Option<u32> {
-        let hash = mix(self.seed ^ (u64::from(switch) << 32) ^ u64::from(packet.entropy));
-        // The high half of a product spreads evenly without a division.
-        let first = low_half(((hash >> 32) * u64::from(ways)) >> 32);
-        if turn == 0 && ways > 0 {
+    fn ecmp_choice(&self, switch: SwitchId, packet: &Packet, attempt: u32, choices: u32) -> Option<u32> {
+        let hash = splitmix64(self.seed ^ (u64::from(switch.get()) << 32) ^ u64::from(packet.entropy));
+        // The high half of the product is uniformly distributed and requires no division.
+        let first = low32(((hash >> 32) * u64::from(choices)) >> 32);
+        if attempt == 0 && choices > 0 {
             return Some(first);
         }
-        (turn < ways).then(|| (first + turn) % ways)
+        (attempt < choices).then(|| (first + attempt) % choices)
     }
 
-    fn behind_tiers(&self, t: &Tiers, switch: u32, port: u32) -> (Link, u32, u32) {
+    fn peer_in_tiers(&self, t: &Tiers, switch: SwitchId, port: u32) -> PortPeer {
         let (racks, aggregations) = (t.pods * t.racks, t.pods * t.aggregation);
         match tier(t, switch) {
-            Tier::Rack { .. } if port < t.hosts => (t.host_link, self.rack_node(switch), port),
-            Tier::Rack { pod, place } => (t.rack_link, racks + pod * t.aggregation + (port - t.hosts), place),
+            Tier::Rack { .. } if port < t.hosts => {
+                PortPeer::new(t.host_link, self.rack_node(switch.get()), port)
+            }
+            Tier::Rack { pod, position } => {
+                let aggregation = racks + pod * t.aggregation + (port - t.hosts);
+                PortPeer::new(t.rack_link, NodeId::new(aggregation), position)
+            }
             Tier::Aggregation { pod, group } if port < t.racks => {
-                (t.rack_link, pod * t.racks + port, t.hosts + group)
+                PortPeer::new(t.rack_link, NodeId::new(pod * t.racks + port), t.hosts + group)
             }
             Tier::Aggregation { pod, group } => {
-                (t.core_link, racks + aggregations + group * t.cores + (port - t.racks), pod)
+                let core = racks + aggregations + group * t.cores + (port - t.racks);
+                PortPeer::new(t.core_link, NodeId::new(core), pod)
             }
             Tier::Core { group, member } => {
-                (t.core_link, racks + port * t.aggregation + group, t.racks + member)
+                let aggregation = racks + port * t.aggregation + group;
+                PortPeer::new(t.core_link, NodeId::new(aggregation), t.racks + member)
             }
         }
     }
 
-    fn behind_chain(&self, c: &Chain, switch: u32, port: u32) -> (Link, u32, u32) {
+    const fn peer_in_chain(&self, c: &Chain, switch: u32, port: u32) -> PortPeer {
         if port < c.hosts {
-            return (c.host_link, self.rack_node(switch), port);
+            return PortPeer::new(c.host_link, self.rack_node(switch), port);
         }
         if switch > 0 && port == c.hosts {
-            // The left neighbour's way to the right is behind its own way to the left, if it has one.
-            return (c.middle_link, switch - 1, c.hosts + u32::from(switch > 1));
+            // The left neighbour's right-hand port follows its left-hand port, if any.
+            return PortPeer::new(c.middle_link, NodeId::new(switch - 1), c.hosts + (switch > 1) as u32);
         }
-        (c.middle_link, switch + 1, c.hosts)
+        PortPeer::new(c.middle_link, NodeId::new(switch + 1), c.hosts)
+    }
+
+    const fn peer_in_rotor(&self, r: &Rotor, switch: u32, port: u32) -> PortPeer {
+        if switch == r.racks {
+            PortPeer::new(r.packet_link, NodeId::new(port), r.hosts)
+        } else if port < r.hosts {
+            PortPeer::new(r.host_link, self.rack_node(switch), port)
+        } else if port == r.hosts {
+            PortPeer::new(r.packet_link, NodeId::new(r.racks), switch)
+        } else {
+            // A circuit's peer changes over time, but packets always arrive at the peer's circuit port.
+            PortPeer::new(r.circuit_link, NodeId::new(switch), r.hosts + 1)
+        }
     }
 }
 
-/// What a switch needs to know to choose a packet's way: worked out once, so that a hop costs no division.
+/// A switch's routing parameters, computed once so that forwarding a packet requires no division.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Crossroads {
-    /// Hosts at the first ports, equal ways up behind them.
-    Rack { first_up: u32, ups: u32 },
-    /// The racks of a pod at the first ports, equal ways up behind them.
-    Aggregation { pod: u32, first_rack: u32, first_up: u32, ups: u32 },
-    /// A pod at each port.
+pub(crate) enum SwitchRoutes {
+    /// The first ports lead to hosts, and the remaining ports are equal-cost uplinks.
+    Rack { first_uplink: u32, uplinks: u32 },
+    /// The first ports lead to the pod's racks, and the remaining ports are equal-cost uplinks.
+    Aggregation { pod: u32, first_rack: u32, first_uplink: u32, uplinks: u32 },
+    /// Each port leads to one pod.
     Core,
-    /// A rack at each port.
-    Middle,
-    /// Hosts at the first ports, neighbours behind them. The first switch has none on its left.
+    /// The packet switch of a rotor. Each port leads to one rack.
+    RotorPacketSwitch,
+    /// The first ports lead to hosts, and the remaining ports lead to neighbours. The first switch has no
+    /// left neighbour.
     Chain { left: u32, right: u32 },
-    /// Whatever the table says.
+    /// The switch uses a route table.
     Table,
 }
 
-/// Where a switch stands in a network of tiers.
+/// A switch's position in a tiered topology.
 enum Tier {
-    Rack { pod: u32, place: u32 },
+    Rack { pod: u32, position: u32 },
     Aggregation { pod: u32, group: u32 },
     Core { group: u32, member: u32 },
 }
 
-const fn tier(t: &Tiers, switch: u32) -> Tier {
+const fn tier(t: &Tiers, switch: SwitchId) -> Tier {
     let (racks, aggregations) = (t.pods * t.racks, t.pods * t.aggregation);
-    if switch < racks {
-        Tier::Rack { pod: switch / t.racks, place: switch % t.racks }
-    } else if switch < racks + aggregations {
-        let aggregation = switch - racks;
+    let number = switch.get();
+    if number < racks {
+        Tier::Rack { pod: number / t.racks, position: number % t.racks }
+    } else if number < racks + aggregations {
+        let aggregation = number - racks;
         Tier::Aggregation { pod: aggregation / t.aggregation, group: aggregation % t.aggregation }
     } else {
-        let core = switch - racks - aggregations;
+        let core = number - racks - aggregations;
         Tier::Core { group: core / t.cores, member: core % t.cores }
     }
 }
 
-/// The port of `other` at the far end of a port of `switch`: of several links between them, the one of the same rank.
-fn twin(e: &Edges, switch: u32, other: u32, port: u32) -> u32 {
-    let leads_to = |at: u32, to: u32| {
-        let ports = (0..).zip(e.ports(at));
-        ports.filter(move |(_, (end, _))| *end == End::Switch(to)).map(|(port, _)| port)
+/// Returns the port of `other` that is connected to the given port of `switch`. The n-th link from `switch`
+/// to `other` is also the n-th link from `other` to `switch`.
+fn matching_port(e: &Edges, switch: SwitchId, other: SwitchId, port: PortId) -> PortId {
+    let ports_between = |from: SwitchId, to: SwitchId| {
+        let ports = (0..).map(PortId::new).zip(e.ports(from));
+        ports.filter(move |(_, (peer, _))| *peer == Node::Switch(to)).map(|(port, _)| port)
     };
-    let rank = leads_to(switch, other).take_while(|before| *before != port).count();
-    leads_to(other, switch).nth(rank).expect("a link has two ends")
+    let rank = ports_between(switch, other).take_while(|candidate| *candidate != port).count();
+    ports_between(other, switch).nth(rank).expect("a link has two ends")
 }
 
-impl Tables {
+impl RouteTables {
     fn new(e: &Edges) -> Self {
         let switches = e.switches();
         let mut first_host = vec![0; switches as usize + 1];
-        for host in 0..e.hosts() {
-            first_host[e.switch_of(host) as usize + 1] += 1;
+        for host in (0..e.hosts()).map(HostId::new) {
+            first_host[e.switch_of(host).index() + 1] += 1;
         }
         for rack in 0..switches as usize {
             first_host[rack + 1] += first_host[rack];
         }
-        let goals: Vec<Vec<u32>> = (0..switches).map(|goal| e.distances(goal)).collect();
-        let mut tables = Self { first_host, first: vec![0], ports: Vec::new() };
-        for switch in 0..switches {
-            for distances in &goals {
-                let nearer = (0_u32..).zip(e.ports(switch)).filter(|(_, (end, _))| match end {
-                    End::Host(_) => false,
-                    End::Switch(other) => distances[*other as usize] < distances[switch as usize],
+        let switch_ids = || (0..switches).map(SwitchId::new);
+        let distances_to: Vec<Vec<u32>> = switch_ids().map(|destination| e.distances(destination)).collect();
+        let mut tables = Self { first_host, offsets: vec![0], ports: Vec::new() };
+        for switch in switch_ids() {
+            for distances in &distances_to {
+                let next_hops = (0_u32..).zip(e.ports(switch)).filter(|(_, (peer, _))| match peer {
+                    Node::Host(_) => false,
+                    Node::Switch(other) => distances[other.index()] < distances[switch.index()],
                 });
-                // A switch with more is refused.
-                tables.ports.extend(nearer.map(|(port, _)| u16::try_from(port).unwrap_or(u16::MAX)));
-                tables.first.push(u32::try_from(tables.ports.len()).expect("fewer than 2^32 routes"));
+                // The simulator rejects switches whose port numbers do not fit in 16 bits.
+                tables.ports.extend(next_hops.map(|(port, _)| u16::try_from(port).unwrap_or(u16::MAX)));
+                tables.offsets.push(u32::try_from(tables.ports.len()).expect("fewer than 2^32 routes"));
             }
         }
         tables
     }
 
-    /// The ports of `switch` that lead nearer to `goal`.
-    fn nearer(&self, switch: u32, goal: u32, switches: u32) -> &[u16] {
-        let row = (switch * switches + goal) as usize;
-        &self.ports[self.first[row] as usize..self.first[row + 1] as usize]
+    /// Returns the ports of `switch` that lie on shortest paths to the switch of rack `destination`.
+    fn next_hops(&self, switch: SwitchId, destination: u32, switches: u32) -> &[u16] {
+        let row = (switch.get() * switches + destination) as usize;
+        &self.ports[self.offsets[row] as usize..self.offsets[row + 1] as usize]
     }
 }

@@ -1,48 +1,80 @@
-//! Packets: 64 bytes each, one cache line, in one arena. A queue is a list through their `next`.
+//! Packets and FIFO queues.
+//!
+//! All packets live in one arena. A packet occupies one 64-byte cache line, and a queue is a list linked
+//! through `next`.
 
+use poseidon_types::{ConnectionId, Picos};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// No packet.
-pub(crate) const NONE: u32 = u32::MAX;
+use crate::hop_records::RecordsId;
 
-/// What a packet is.
+/// A packet's index in the arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(transparent)]
+pub(crate) struct PacketId(u32);
+
+impl PacketId {
+    /// The null link that ends a packet list.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+
+    pub(crate) const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    #[inline]
+    pub(crate) const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// The kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PacketKind {
     Data,
-    /// What it acknowledges has arrived.
     Ack,
-    /// What it names is missing: send again from there.
+    /// Asks the sender to go back to the first missing packet.
     Nack,
-    /// A congestion notification of its own.
-    Notice,
-    /// Flow control between neighbours: stop, or go on.
+    /// A congestion notification packet.
+    Cnp,
+    /// A PFC frame that pauses or resumes one priority at a neighbour.
     Pause,
-    /// Data that has arrived and waits to be acknowledged with others.
-    Held,
-    /// Not in use.
+    /// Data that has arrived and is waiting for a delayed ACK.
+    PendingAck,
+    /// A free arena slot.
     Free,
 }
 
-const KINDS: [Kind; 8] =
-    [Kind::Data, Kind::Ack, Kind::Nack, Kind::Notice, Kind::Pause, Kind::Held, Kind::Free, Kind::Free];
+const KINDS: [PacketKind; 8] = [
+    PacketKind::Data,
+    PacketKind::Ack,
+    PacketKind::Nack,
+    PacketKind::Cnp,
+    PacketKind::Pause,
+    PacketKind::PendingAck,
+    PacketKind::Free,
+    PacketKind::Free,
+];
 
-/// Kind, mark, one more bit and priority of a packet in one byte.
+/// Bit 4, whose meaning depends on the packet kind: CWR, circuit up or pause.
+const FLAG: u8 = 16;
+
+/// A packet's kind, congestion mark, flag and priority, packed into one byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(transparent)]
-pub(crate) struct Tag(u8);
+pub(crate) struct PacketTag(u8);
 
-impl Tag {
-    pub(crate) const fn new(kind: Kind, priority: u8) -> Self {
+impl PacketTag {
+    pub(crate) const fn new(kind: PacketKind, priority: u8) -> Self {
         Self(kind as u8 | priority << 5)
     }
 
     #[inline]
-    pub(crate) const fn kind(self) -> Kind {
+    pub(crate) const fn kind(self) -> PacketKind {
         KINDS[(self.0 & 7) as usize]
     }
 
-    /// The same with another kind.
-    pub(crate) const fn with_kind(self, kind: Kind) -> Self {
+    /// Returns this tag with a different kind.
+    pub(crate) const fn with_kind(self, kind: PacketKind) -> Self {
         Self(self.0 & !7 | kind as u8)
     }
 
@@ -51,7 +83,7 @@ impl Tag {
         self.0 >> 5
     }
 
-    /// Data: it carries a congestion mark. Reply: it tells of one.
+    /// Returns whether a data packet is marked (CE) or a reply echoes a mark (ECE).
     #[inline]
     pub(crate) const fn is_marked(self) -> bool {
         self.0 & 8 != 0
@@ -62,56 +94,82 @@ impl Tag {
         self.0 = self.0 & !8 | (marked as u8) << 3;
     }
 
-    /// Data: the sender has reacted to a mark. Reply: the circuit of its connection stands. Pause: stop.
+    /// Returns whether a data packet reports a window reduction (CWR).
     #[inline]
-    pub(crate) const fn has_flag(self) -> bool {
-        self.0 & 16 != 0
+    pub(crate) const fn has_cwr(self) -> bool {
+        self.0 & FLAG != 0
     }
 
     #[inline]
-    pub(crate) const fn set_flag(&mut self, flag: bool) {
-        self.0 = self.0 & !16 | (flag as u8) << 4;
+    pub(crate) const fn set_cwr(&mut self, cwr: bool) {
+        self.0 = self.0 & !FLAG | (cwr as u8) << 4;
+    }
+
+    /// Returns whether a reply reports that the connection's circuit is up.
+    #[inline]
+    pub(crate) const fn is_circuit_up(self) -> bool {
+        self.0 & FLAG != 0
+    }
+
+    #[inline]
+    pub(crate) const fn set_circuit_up(&mut self, circuit_up: bool) {
+        self.0 = self.0 & !FLAG | (circuit_up as u8) << 4;
+    }
+
+    /// Returns whether a PFC frame pauses (XOFF) its priority. Otherwise, the frame resumes the priority
+    /// (XON).
+    #[inline]
+    pub(crate) const fn is_xoff(self) -> bool {
+        self.0 & FLAG != 0
+    }
+
+    #[inline]
+    pub(crate) const fn set_xoff(&mut self, xoff: bool) {
+        self.0 = self.0 & !FLAG | (xoff as u8) << 4;
     }
 }
 
-/// A packet on its way. Times in picoseconds, delays in nanoseconds.
+/// A packet.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C, align(64))]
 pub(crate) struct Packet {
-    /// Data: when its first bit left the sender. Reply: the same of the packet it answers, later by the time it waited at the
-    /// receiver, so that the difference to its arrival is the network's alone.
-    pub(crate) sent_at: u64,
-    /// When it entered the queue it is in.
-    pub(crate) enqueued_at: u64,
-    /// The packet behind it in a queue, or in the list of free ones.
-    pub(crate) next: u32,
+    /// For data, the time at which the first bit left the sender. For a reply, the data packet's send time
+    /// plus all waiting time at the receiver, so that the measured RTT includes only network delay.
+    pub(crate) sent_at_ps: u64,
+    /// The time at which the packet entered its current queue.
+    pub(crate) enqueued_at_ps: u64,
+    /// The next packet in the same queue or in the free list.
+    pub(crate) next: PacketId,
+    /// The packet's [`ConnectionId`] as a number.
     pub(crate) connection: u32,
-    /// Data: its number. Reply: the number of the packet that caused it.
+    /// For data, the packet's sequence number. For a reply, the sequence number of the data packet that
+    /// caused it.
     pub(crate) seq: u32,
-    /// Reply: every packet below this has arrived.
-    pub(crate) cumulative: u32,
-    /// Where it goes: rack, place in the rack, pod.
-    pub(crate) to_rack: u32,
-    pub(crate) to_place: u16,
-    pub(crate) to_pod: u16,
-    /// What its path is chosen by.
+    /// For a reply, every packet below this sequence number has arrived.
+    pub(crate) cumulative_ack: u32,
+    /// The destination's rack, slot within the rack, and pod.
+    pub(crate) dst_rack: u32,
+    pub(crate) dst_slot: u16,
+    pub(crate) dst_pod: u16,
+    /// The ECMP hash input.
     pub(crate) entropy: u32,
-    /// The largest hop delay of its own path so far.
-    pub(crate) own_delay: u32,
-    /// Reply: what the data packet carried. Opaque on the way back.
-    pub(crate) reflected_delay: u32,
-    /// Its hop records in the side arena, or [`NONE`].
-    pub(crate) records: u32,
-    /// Bytes on the wire.
+    /// The largest hop delay so far on this packet's path.
+    pub(crate) max_delay_ns: u32,
+    /// For a reply, the largest hop delay on the data packet's path. Switches do not change this field.
+    pub(crate) reflected_delay_ns: u32,
+    pub(crate) records: RecordsId,
+    /// The packet size on the wire, in bytes.
     pub(crate) size: u16,
-    /// The port by which it came into the switch that it is in.
+    /// The ingress port at the current switch.
     pub(crate) in_port: u16,
-    /// Hops that measured on its own path, and on that of the data packet.
-    pub(crate) own_hops: u8,
+    /// The number of hops with telemetry on this packet's path.
+    pub(crate) hops: u8,
+    /// For a reply, the number of hops with telemetry on the data packet's path.
     pub(crate) reflected_hops: u8,
-    /// Switches it has passed; in a reply, those of the data packet.
+    /// For data, the number of switches traversed so far. For a reply, the number of switches on the data
+    /// packet's path.
     pub(crate) switches: u8,
-    pub(crate) tag: Tag,
+    pub(crate) tag: PacketTag,
 }
 
 const _: () = assert!(size_of::<Packet>() == 64, "a packet is one cache line");
@@ -119,110 +177,138 @@ const _: () = assert!(size_of::<Packet>() == 64, "a packet is one cache line");
 impl Packet {
     /// An empty data packet.
     pub(crate) const EMPTY: Self = Self {
-        sent_at: 0,
-        enqueued_at: 0,
-        next: NONE,
+        sent_at_ps: 0,
+        enqueued_at_ps: 0,
+        next: PacketId::NONE,
         connection: 0,
         seq: 0,
-        cumulative: 0,
-        to_rack: 0,
-        to_place: 0,
-        to_pod: 0,
+        cumulative_ack: 0,
+        dst_rack: 0,
+        dst_slot: 0,
+        dst_pod: 0,
         entropy: 0,
-        own_delay: 0,
-        reflected_delay: 0,
-        records: NONE,
+        max_delay_ns: 0,
+        reflected_delay_ns: 0,
+        records: RecordsId::NONE,
         size: 0,
         in_port: 0,
-        own_hops: 0,
+        hops: 0,
         reflected_hops: 0,
         switches: 0,
-        tag: Tag::new(Kind::Data, 0),
+        tag: PacketTag::new(PacketKind::Data, 0),
     };
-}
 
-/// All packets there are: a free one is taken from the top of the pile, where the cache is warm.
-#[derive(Debug)]
-pub(crate) struct Arena {
-    packets: Vec<Packet>,
-    free: u32,
-}
-
-impl Arena {
-    pub(crate) const fn new() -> Self {
-        Self { packets: Vec::new(), free: NONE }
+    #[inline]
+    pub(crate) const fn connection(&self) -> ConnectionId {
+        ConnectionId::new(self.connection)
     }
 
-    pub(crate) fn add(&mut self, packet: Packet) -> u32 {
-        if self.free == NONE {
-            let id = u32::try_from(self.packets.len()).expect("fewer than 2^32 packets at once");
+    #[inline]
+    pub(crate) const fn sent_at(&self) -> Picos {
+        Picos::new(self.sent_at_ps)
+    }
+
+    #[inline]
+    pub(crate) const fn set_enqueued_at(&mut self, now: Picos) {
+        self.enqueued_at_ps = now.get();
+    }
+
+    /// Returns the time since the packet entered its current queue.
+    #[inline]
+    pub(crate) const fn waited(&self, now: Picos) -> Picos {
+        Picos::new(now.get() - self.enqueued_at_ps)
+    }
+
+    /// Excludes time spent waiting at the receiver from the measured RTT.
+    #[inline]
+    pub(crate) const fn exclude_host_delay(&mut self, delay: Picos) {
+        self.sent_at_ps += delay.get();
+    }
+}
+
+/// All packets in a shard. The most recently freed slot is reused first because it is probably still in the
+/// cache.
+#[derive(Debug)]
+pub(crate) struct PacketArena {
+    packets: Vec<Packet>,
+    /// The head of the free list.
+    first_free: PacketId,
+}
+
+impl PacketArena {
+    pub(crate) const fn new() -> Self {
+        Self { packets: Vec::new(), first_free: PacketId::NONE }
+    }
+
+    pub(crate) fn insert(&mut self, packet: Packet) -> PacketId {
+        if self.first_free == PacketId::NONE {
+            let number = u32::try_from(self.packets.len()).expect("fewer than 2^32 packets exist at once");
             self.packets.push(packet);
-            return id;
+            return PacketId(number);
         }
-        let id = self.free;
-        self.free = self[id].next;
+        let id = self.first_free;
+        self.first_free = self[id].next;
         self[id] = packet;
         id
     }
 
-    pub(crate) fn remove(&mut self, id: u32) {
-        let free = self.free;
+    pub(crate) fn remove(&mut self, id: PacketId) {
+        let first_free = self.first_free;
         let packet = &mut self[id];
-        packet.tag = Tag::new(Kind::Free, 0);
-        packet.next = free;
-        self.free = id;
+        packet.tag = PacketTag::new(PacketKind::Free, 0);
+        packet.next = first_free;
+        self.first_free = id;
     }
 
-    /// Brings packets into the cache before they are needed: loads of which none waits for another, so that together they take
-    /// little longer than one.
+    /// Prefetches packets. The loads are independent, so the memory system can overlap them.
     #[inline]
-    pub(crate) fn touch(&self, ids: impl Iterator<Item = u32>) {
-        core::hint::black_box(ids.fold(0, |all, id| all ^ self[id].size));
+    pub(crate) fn prefetch(&self, ids: impl Iterator<Item = PacketId>) {
+        core::hint::black_box(ids.fold(0, |sizes, id| sizes ^ self[id].size));
     }
 
-    /// Packets in use.
+    /// Iterates over all packets in use.
     pub(crate) fn live(&self) -> impl Iterator<Item = &Packet> {
-        self.packets.iter().filter(|packet| packet.tag.kind() != Kind::Free)
+        self.packets.iter().filter(|packet| packet.tag.kind() != PacketKind::Free)
     }
 }
 
-impl core::ops::Index<u32> for Arena {
+impl core::ops::Index<PacketId> for PacketArena {
     type Output = Packet;
     #[inline]
-    fn index(&self, id: u32) -> &Packet {
-        &self.packets[id as usize]
+    fn index(&self, id: PacketId) -> &Packet {
+        &self.packets[id.0 as usize]
     }
 }
 
-impl core::ops::IndexMut<u32> for Arena {
+impl core::ops::IndexMut<PacketId> for PacketArena {
     #[inline]
-    fn index_mut(&mut self, id: u32) -> &mut Packet {
-        &mut self.packets[id as usize]
+    fn index_mut(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.packets[id.0 as usize]
     }
 }
 
-/// A first-in, first-out list of packets.
+/// A FIFO queue of packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fifo {
-    head: u32,
-    tail: u32,
+    head: PacketId,
+    tail: PacketId,
 }
 
 impl Fifo {
-    pub(crate) const EMPTY: Self = Self { head: NONE, tail: NONE };
+    pub(crate) const EMPTY: Self = Self { head: PacketId::NONE, tail: PacketId::NONE };
 
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.head == NONE
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == PacketId::NONE
     }
 
-    /// The packet that leaves next.
-    pub(crate) fn first(&self) -> Option<u32> {
-        (self.head != NONE).then_some(self.head)
+    /// Returns the packet at the head of the queue.
+    pub(crate) fn front(&self) -> Option<PacketId> {
+        (self.head != PacketId::NONE).then_some(self.head)
     }
 
-    pub(crate) fn push(&mut self, arena: &mut Arena, id: u32) {
-        arena[id].next = NONE;
-        if self.head == NONE {
+    pub(crate) fn push(&mut self, arena: &mut PacketArena, id: PacketId) {
+        arena[id].next = PacketId::NONE;
+        if self.head == PacketId::NONE {
             self.head = id;
         } else {
             arena[self.tail].next = id;
@@ -230,8 +316,8 @@ impl Fifo {
         self.tail = id;
     }
 
-    pub(crate) fn pop(&mut self, arena: &Arena) -> Option<u32> {
-        if self.head == NONE {
+    pub(crate) fn pop(&mut self, arena: &PacketArena) -> Option<PacketId> {
+        if self.head == PacketId::NONE {
             return None;
         }
         let id = self.head;
@@ -245,36 +331,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_keeps_its_order_and_freed_packets_are_used_again() {
-        let mut arena = Arena::new();
+    fn fifo_keeps_its_order_and_the_arena_reuses_freed_slots() {
+        let mut arena = PacketArena::new();
         let mut queue = Fifo::EMPTY;
         for seq in 0..3 {
-            let id = arena.add(Packet { seq, ..Packet::EMPTY });
+            let id = arena.insert(Packet { seq, ..Packet::EMPTY });
             queue.push(&mut arena, id);
         }
-        let first = queue.pop(&arena).expect("three are in");
+        let first = queue.pop(&arena).expect("the queue has three packets");
         assert_eq!(arena[first].seq, 0);
         arena.remove(first);
         assert_eq!(arena.live().count(), 2);
-        let again = arena.add(Packet { seq: 3, ..Packet::EMPTY });
-        assert_eq!(again, first);
-        queue.push(&mut arena, again);
+        let reused = arena.insert(Packet { seq: 3, ..Packet::EMPTY });
+        assert_eq!(reused, first);
+        queue.push(&mut arena, reused);
         let order: Vec<u32> = core::iter::from_fn(|| queue.pop(&arena)).map(|id| arena[id].seq).collect();
         assert_eq!(order, [1, 2, 3]);
         assert!(queue.is_empty());
     }
 
     #[test]
-    fn a_tag_holds_four_things_apart() {
-        for kind in [Kind::Data, Kind::Ack, Kind::Nack, Kind::Notice, Kind::Pause, Kind::Held, Kind::Free] {
+    fn tag_fields_are_independent() {
+        for kind in KINDS {
             for priority in 0..8 {
-                let mut tag = Tag::new(kind, priority);
-                assert!(!tag.is_marked() && !tag.has_flag());
+                let mut tag = PacketTag::new(kind, priority);
+                assert!(!tag.is_marked() && !tag.has_cwr());
                 tag.set_marked(true);
-                assert!(tag.is_marked() && !tag.has_flag());
-                tag.set_flag(true);
+                assert!(tag.is_marked() && !tag.has_cwr());
+                tag.set_cwr(true);
                 tag.set_marked(false);
-                assert!(!tag.is_marked() && tag.has_flag());
+                assert!(!tag.is_marked() && tag.has_cwr());
                 assert_eq!((tag.kind(), tag.priority()), (kind, priority));
             }
         }

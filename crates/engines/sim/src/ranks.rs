@@ -1,212 +1,225 @@
-//! A run on MPI ranks: the same loop as on threads, one rank per shard, on one machine or on several.
+//! Runs on MPI ranks: the same loop as on threads, with one rank per shard, on one or more machines.
 //!
-//! Once per window each rank sends each other one frame: when it next has something to do, and its mail. Little mail travels in
-//! the frame itself; more of it follows in messages of its own, straight from where it lies to where it belongs. Sends are begun
-//! before anything is awaited, and MPI makes progress on them while a rank waits, so no two ranks wait for each other.
+//! Once per window, each rank sends one frame to every other rank. The frame contains the rank's next active
+//! window and its packets. If the packets do not fit in the frame, they follow in separate messages without
+//! being copied. Each rank starts all its sends before it waits for a message, and MPI makes progress on
+//! sends while a rank waits, so deadlock is impossible.
 //!
-//! Packets travel as they lie in memory: all ranks must run the same program, on machines of one byte order.
+//! Packets are sent in their in-memory layout, so all ranks must run the same program on machines with the
+//! same byte order.
 
 use mpi::request::Request;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Source};
-use poseidon_plan::records::{Kept, Sink};
+use poseidon_plan::records::{MemorySink, Sink};
 use poseidon_plan::traffic::Connection;
-use poseidon_plan::{Backend, Plan, PlanError, Report};
-use poseidon_types::Signals;
+use poseidon_plan::{Backend, Plan, PlanError, Report, SwitchPort};
+use poseidon_types::{Signals, SwitchId};
 use zerocopy::{FromZeros, IntoBytes};
 
-use crate::bytes::{Coded, coded};
-use crate::exchange::{Agreed, Alone, Exchange, Mail};
+use crate::byte_codec::{ByteCodec, impl_struct_codec};
+use crate::exchange::{Exchange, NextStep, Outbox, SingleShard};
+use crate::hop_records::CacheLine;
 use crate::packet::Packet;
 use crate::rows;
-use crate::run::{self, Done, Simulator};
-use crate::side::Line;
+use crate::run::{self, ShardResult, Simulator};
 
-/// The simulator on MPI ranks. Every rank of `world` calls [`run`](Backend::run) with the same plan and settings, and gets the same
-/// report; the rows reach the sink of rank 0 only, which alone is asked whether to go on. Ranks that find no rack to run wait for the
-/// report.
+/// Runs the simulator on MPI ranks.
 ///
-/// A rank runs one thread. Where ranks outnumber cores, tell MPI to let others run while it waits (Open MPI:
-/// `--mca mpi_yield_when_idle 1`).
+/// Every rank of `world` calls [`run`](Backend::run) with the same plan and settings and receives the same
+/// report. Only rank 0's sink receives rows and progress, and only that sink can interrupt the run. Ranks
+/// that have no rack to simulate wait for the report.
+///
+/// Each rank runs one thread. If there are more ranks than cores, configure MPI to yield while waiting (Open
+/// MPI: `--mca mpi_yield_when_idle 1`).
 #[derive(Clone, Copy)]
 pub struct MpiSimulator<'a, C> {
-    /// Its settings; `threads` does not matter.
+    /// The simulator settings. `threads` is ignored.
     pub simulator: Simulator,
-    /// The ranks that share the run.
+    /// The communicator whose ranks share the run.
     pub world: &'a C,
 }
 
 impl<C: Communicator> Backend for MpiSimulator<'_, C> {
-    fn supplies(&self, plan: &Plan) -> Signals {
-        run::supplies(plan)
+    fn available_signals(&self, plan: &Plan) -> Signals {
+        self.simulator.available_signals(plan)
     }
 
-    fn routes(&self, plan: &Plan, connections: &[Connection]) -> Vec<Vec<(u32, u32)>> {
+    fn routes(&self, plan: &Plan, connections: &[Connection]) -> Vec<Vec<SwitchPort>> {
         self.simulator.routes(plan, connections)
     }
 
-    fn ports(&self, plan: &Plan, switch: u32) -> u32 {
-        self.simulator.ports(plan, switch)
+    fn port_count(&self, plan: &Plan, switch: SwitchId) -> u32 {
+        self.simulator.port_count(plan, switch)
     }
 
     fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Report, PlanError> {
-        // Messages of its own: whatever else the program sends is not mixed up with these.
+        // A duplicate communicator keeps these messages separate from the program's other messages.
         let world = self.world.duplicate();
-        let (rank, ranks) = (number(world.rank()), number(world.size()));
+        let (rank, ranks) = (to_u32(world.rank()), to_u32(world.size()));
         let setup = self.simulator.set_up(plan, ranks);
         if !all_agree(&world, setup.is_ok()) {
-            return Err(setup.err().unwrap_or(PlanError::Unsupported("a plan that another rank refuses")));
+            return Err(setup.err().unwrap_or(PlanError::Unsupported("a plan that another rank rejects")));
         }
         let setup = setup?;
-        let done = if setup.shards == 1 && rank == 0 {
-            run::run_shard(&setup, &mut Alone, sink)
+        let result = if setup.shards == 1 && rank == 0 {
+            run::run_shard(&setup, &mut SingleShard, sink)
         } else if rank < setup.shards {
-            run::run_shard(&setup, &mut Ranks::new(&world, setup.shards), sink)
+            run::run_shard(&setup, &mut RankExchange::new(&world, setup.shards), sink)
         } else {
-            Done { report: Report::default(), left_over: (0, 0) }
+            ShardResult { report: Report::default(), balance: (0, 0) }
         };
-        Ok(run::put_together(&gather(&world, &done)))
+        Ok(run::merge_results(&all_gather_results(&world, &result)))
     }
 }
 
-/// Whether all ranks say yes.
-fn all_agree(world: &SimpleCommunicator, yes: bool) -> bool {
-    let mut answers = vec![0_u8; number(world.size()) as usize];
-    world.all_gather_into(&u8::from(yes), answers.as_mut_slice());
-    !answers.contains(&0)
+/// Returns whether `agrees` is true on all ranks.
+fn all_agree(world: &SimpleCommunicator, agrees: bool) -> bool {
+    let mut votes = vec![0_u8; to_u32(world.size()) as usize];
+    world.all_gather_into(&u8::from(agrees), votes.as_mut_slice());
+    !votes.contains(&0)
 }
 
-/// What all ranks did, on every rank.
-fn gather(world: &SimpleCommunicator, mine: &Done) -> Vec<Done> {
+/// Returns the results from all ranks. Every rank receives all results.
+fn all_gather_results(world: &SimpleCommunicator, result: &ShardResult) -> Vec<ShardResult> {
     let mut bytes = Vec::new();
-    mine.write(&mut bytes);
-    let mut all = vec![0; bytes.len() * number(world.size()) as usize];
+    result.encode(&mut bytes);
+    let mut all = vec![0; bytes.len() * to_u32(world.size()) as usize];
     world.all_gather_into(bytes.as_slice(), all.as_mut_slice());
-    all.chunks_exact(bytes.len()).map(|mut part| Done::read(&mut part).expect(SAME_PROGRAM)).collect()
+    let results = all.chunks_exact(bytes.len());
+    results.map(|mut bytes| ShardResult::decode(&mut bytes).expect(SAME_PROGRAM)).collect()
 }
 
 const SAME_PROGRAM: &str = "all ranks run the same program";
 
-fn number(rank: mpi::Rank) -> u32 {
-    u32::try_from(rank).expect("ranks count from zero")
+fn to_u32(rank: mpi::Rank) -> u32 {
+    u32::try_from(rank).expect("MPI ranks and sizes are not negative")
 }
 
-/// The most that a frame holds. MPI libraries send so much at once, and ask the receiver before they send more (Open MPI in shared
-/// memory: 4 kB with its own header).
-const FRAME: usize = 4_000;
+/// The maximum frame size in bytes. MPI libraries send messages of this size eagerly but negotiate larger
+/// messages with the receiver (Open MPI in shared memory: 4 kB including its header).
+const MAX_FRAME: usize = 4_000;
 
-/// How a frame begins: what its rank wants, and how much of what it sends beside.
+/// The frame header: the sender's proposal, and the amount of data in the frame or after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Head {
-    next: u64,
-    break_off: bool,
+struct FrameHeader {
+    window: u64,
+    interrupt: bool,
     packets: u32,
-    sides: u32,
-    /// Bytes of rows.
-    rows: u32,
+    /// The number of cache lines of hop records.
+    record_lines: u32,
+    /// The size of the encoded rows in bytes.
+    row_bytes: u32,
 }
 
-coded!(Head { next, break_off, packets, sides, rows });
+impl_struct_codec!(FrameHeader { window, interrupt, packets, record_lines, row_bytes });
 
-impl Head {
+impl FrameHeader {
     const BYTES: usize = 8 + 1 + 3 * 4;
 
-    /// Whether everything fits the frame.
-    const fn is_whole(&self) -> bool {
+    /// Returns whether all data fits in the frame.
+    const fn fits_in_frame(&self) -> bool {
         let packets = self.packets as usize * size_of::<Packet>();
-        let sides = self.sides as usize * size_of::<Line>();
-        Self::BYTES + packets + sides + self.rows as usize <= FRAME
+        let records = self.record_lines as usize * size_of::<CacheLine>();
+        Self::BYTES + packets + records + self.row_bytes as usize <= MAX_FRAME
     }
 }
 
-/// One rank's way to the others.
-struct Ranks<'a> {
+/// One rank's handle for exchanging data with the other ranks. The buffers are reused in every window.
+struct RankExchange<'a> {
     world: &'a SimpleCommunicator,
     shard: u32,
     shards: u32,
-    /// By receiver. Kept from window to window, as the others are, for their memory.
-    frames: Vec<(Head, Vec<u8>)>,
+    /// Frames, indexed by receiver.
+    frames: Vec<(FrameHeader, Vec<u8>)>,
     incoming: Vec<u8>,
     rows_out: Vec<u8>,
     rows_in: Vec<u8>,
 }
 
-impl<'a> Ranks<'a> {
+impl<'a> RankExchange<'a> {
     fn new(world: &'a SimpleCommunicator, shards: u32) -> Self {
-        let empty = Head { next: 0, break_off: false, packets: 0, sides: 0, rows: 0 };
+        let empty = FrameHeader { window: 0, interrupt: false, packets: 0, record_lines: 0, row_bytes: 0 };
         Self {
             world,
-            shard: number(world.rank()),
+            shard: to_u32(world.rank()),
             shards,
-            frames: (0..shards).map(|_| (empty, Vec::with_capacity(FRAME))).collect(),
-            incoming: vec![0; FRAME],
+            frames: (0..shards).map(|_| (empty, Vec::with_capacity(MAX_FRAME))).collect(),
+            incoming: vec![0; MAX_FRAME],
             rows_out: Vec::new(),
             rows_in: Vec::new(),
         }
     }
 }
 
-impl Exchange for Ranks<'_> {
+impl Exchange for RankExchange<'_> {
     fn shard(&self) -> u32 {
         self.shard
     }
 
-    fn meet(&mut self, outbox: &mut [Mail], inbox: &mut Mail, rows: &mut Kept, wants: Agreed) -> Agreed {
+    fn exchange(
+        &mut self,
+        outboxes: &mut [Outbox],
+        inbox: &mut Outbox,
+        rows: &mut MemorySink,
+        proposal: NextStep,
+    ) -> NextStep {
         let Self { world, shard, shards, frames, incoming, rows_out, rows_in } = self;
-        // Each begins with its neighbour, so that not all turn to the same.
+        // Each rank starts with its neighbour so that the ranks do not all address the same peer at once.
         let peers = (1..*shards).map(|step| (*shard + step) % *shards);
         let process = |peer: u32| world.process_at_rank(peer.cast_signed());
         rows_out.clear();
         if *shard != 0 && !rows::is_empty(rows) {
-            core::mem::take(rows).write(rows_out);
+            core::mem::take(rows).encode(rows_out);
         }
         for peer in peers.clone() {
-            let (head, frame) = &mut frames[peer as usize];
-            let parts = parts(&outbox[peer as usize], rows_out, peer);
-            *head = Head {
-                next: wants.next,
-                break_off: wants.break_off,
-                packets: count(outbox[peer as usize].packets.len()),
-                sides: count(outbox[peer as usize].sides.len()),
-                rows: count(parts[2].len()),
+            let (header, frame) = &mut frames[peer as usize];
+            let outbox = &outboxes[peer as usize];
+            let parts = frame_parts(outbox, rows_out, peer);
+            *header = FrameHeader {
+                window: proposal.window,
+                interrupt: proposal.interrupt,
+                packets: to_count(outbox.packets.len()),
+                record_lines: to_count(outbox.records.len()),
+                row_bytes: to_count(parts[2].len()),
             };
             frame.clear();
-            head.write(frame);
-            if head.is_whole() {
+            header.encode(frame);
+            if header.fits_in_frame() {
                 parts.iter().for_each(|part| frame.extend_from_slice(part));
             }
         }
-        let mut agreed = wants;
+        let mut agreed = proposal;
         mpi::request::scope(|scope| {
             let mut sends = Vec::with_capacity(4 * *shards as usize);
             for peer in peers.clone() {
-                let (head, frame) = &frames[peer as usize];
+                let (header, frame) = &frames[peer as usize];
                 sends.push(process(peer).immediate_send(scope, frame.as_slice()));
-                if !head.is_whole() {
-                    let parts = parts(&outbox[peer as usize], rows_out, peer);
-                    let some = parts.into_iter().filter(|part| !part.is_empty());
-                    sends.extend(some.map(|part| process(peer).immediate_send(scope, part)));
+                if !header.fits_in_frame() {
+                    let parts = frame_parts(&outboxes[peer as usize], rows_out, peer);
+                    let parts = parts.into_iter().filter(|part| !part.is_empty());
+                    sends.extend(parts.map(|part| process(peer).immediate_send(scope, part)));
                 }
             }
             for peer in peers {
-                let head = receive(&process(peer), incoming, inbox, rows_in);
-                agreed.next = agreed.next.min(head.next);
-                // Only the first ever wants to.
-                agreed.break_off |= head.break_off;
-                if head.rows > 0 {
-                    let mut more = Kept::read(&mut rows_in.as_slice()).expect(SAME_PROGRAM);
-                    rows::append(rows, &mut more);
+                let header = receive_frame(&process(peer), incoming, inbox, rows_in);
+                agreed.window = agreed.window.min(header.window);
+                // Only the first rank can interrupt the run.
+                agreed.interrupt |= header.interrupt;
+                if header.row_bytes > 0 {
+                    let mut received = MemorySink::decode(&mut rows_in.as_slice()).expect(SAME_PROGRAM);
+                    rows::append(rows, &mut received);
                 }
             }
             sends.into_iter().for_each(Request::wait_without_status);
         });
-        outbox.iter_mut().for_each(Mail::clear);
+        outboxes.iter_mut().for_each(Outbox::clear);
         agreed
     }
 }
 
-impl Drop for Ranks<'_> {
-    /// A rank that fails ends the others, which would wait for it for ever.
+impl Drop for RankExchange<'_> {
+    /// Aborts the other ranks if this rank panics. Otherwise, they would wait forever.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.world.abort(1);
@@ -214,36 +227,42 @@ impl Drop for Ranks<'_> {
     }
 }
 
-/// What goes to a peer beside the head, in order. Rows go to the first only.
-fn parts<'a>(mail: &'a Mail, rows: &'a [u8], peer: u32) -> [&'a [u8]; 3] {
+/// Returns the data to send to a peer after the header, in order. Only the first rank receives rows.
+fn frame_parts<'a>(outbox: &'a Outbox, rows: &'a [u8], peer: u32) -> [&'a [u8]; 3] {
     let rows = if peer == 0 { rows } else { &[] };
-    [mail.packets.as_slice().as_bytes(), mail.sides.as_slice().as_bytes(), rows]
+    [outbox.packets.as_slice().as_bytes(), outbox.records.as_slice().as_bytes(), rows]
 }
 
-fn count(length: usize) -> u32 {
-    u32::try_from(length).expect("fewer than 2^32 packets at once")
+fn to_count(length: usize) -> u32 {
+    u32::try_from(length).expect("fewer than 2^32 packets exist at once")
 }
 
-/// Takes one frame, and what follows it. Mail joins what is in `inbox`; `rows` holds this frame's alone.
-fn receive(from: &impl Source, incoming: &mut [u8], inbox: &mut Mail, rows: &mut Vec<u8>) -> Head {
+/// Receives one frame and any messages that follow it. Appends the packets to `inbox` and replaces the
+/// contents of `rows`.
+fn receive_frame(
+    from: &impl Source,
+    incoming: &mut [u8],
+    inbox: &mut Outbox,
+    rows: &mut Vec<u8>,
+) -> FrameHeader {
     from.receive_into(incoming);
     let mut rest: &[u8] = incoming;
-    let head = Head::read(&mut rest).expect(SAME_PROGRAM);
-    let (packets, sides) = (inbox.packets.len(), inbox.sides.len());
-    inbox.packets.resize_with(packets + head.packets as usize, Packet::new_zeroed);
-    inbox.sides.resize_with(sides + head.sides as usize, Line::new_zeroed);
-    rows.resize(head.rows as usize, 0);
-    let parts = [inbox.packets[packets..].as_mut_bytes(), inbox.sides[sides..].as_mut_bytes(), rows];
+    let header = FrameHeader::decode(&mut rest).expect(SAME_PROGRAM);
+    let (packets, records) = (inbox.packets.len(), inbox.records.len());
+    inbox.packets.resize_with(packets + header.packets as usize, Packet::new_zeroed);
+    inbox.records.resize_with(records + header.record_lines as usize, CacheLine::new_zeroed);
+    rows.resize(header.row_bytes as usize, 0);
+    let parts = [inbox.packets[packets..].as_mut_bytes(), inbox.records[records..].as_mut_bytes(), rows];
     for part in parts.into_iter().filter(|part| !part.is_empty()) {
-        if head.is_whole() {
-            let (here, more) = rest.split_at(part.len());
-            part.copy_from_slice(here);
-            rest = more;
+        if header.fits_in_frame() {
+            let (bytes, remaining) = rest.split_at(part.len());
+            part.copy_from_slice(bytes);
+            rest = remaining;
         } else {
             from.receive_into(part);
         }
     }
-    head
+    header
 }
 
 #[cfg(test)]
@@ -251,11 +270,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_has_its_size() {
-        let head = Head { next: 1, break_off: true, packets: 2, sides: 3, rows: 4 };
+    fn frame_header_has_the_declared_size() {
+        let header = FrameHeader { window: 1, interrupt: true, packets: 2, record_lines: 3, row_bytes: 4 };
         let mut bytes = Vec::new();
-        head.write(&mut bytes);
-        assert_eq!(bytes.len(), Head::BYTES);
-        assert_eq!(Head::read(&mut bytes.as_slice()), Some(head));
+        header.encode(&mut bytes);
+        assert_eq!(bytes.len(), FrameHeader::BYTES);
+        assert_eq!(FrameHeader::decode(&mut bytes.as_slice()), Some(header));
     }
 }

@@ -1,27 +1,30 @@
-//! Rows on their way to the sink: collected while a window runs, handed over in an order that does not depend on who wrote them.
+//! Merges and sorts result rows.
+//!
+//! Each shard collects rows during a window. The first shard sorts the rows from all shards, so the row order
+//! does not depend on the number of shards.
 
-use poseidon_plan::records::{Kept, Sink};
+use poseidon_plan::records::{MemorySink, Sink};
 
-/// Hands over the rows of a window, in order of time, and leaves none.
-pub(crate) fn hand_over(rows: &mut Kept, sink: &mut dyn Sink) {
+/// Sorts a window's rows by time and moves them to the sink.
+pub(crate) fn drain_to_sink(rows: &mut MemorySink, sink: &mut dyn Sink) {
     rows.messages.sort_unstable_by_key(|row| (row.acknowledged, row.message));
-    rows.received.sort_unstable_by_key(|row| (row.at, row.message));
-    rows.drops.sort_unstable_by_key(|row| (row.at, row.switch, row.connection, row.packet, row.cause));
-    rows.queues.sort_unstable_by_key(|row| (row.at, row.switch, row.port));
-    rows.senders.sort_unstable_by_key(|row| (row.at, row.connection));
-    rows.receivers.sort_unstable_by_key(|row| (row.at, row.connection));
-    rows.decisions.sort_unstable_by_key(|row| (row.at, row.connection, row.packet));
-    rows.messages.drain(..).for_each(|row| sink.message(row));
-    rows.received.drain(..).for_each(|row| sink.received(row));
-    rows.drops.drain(..).for_each(|row| sink.drop(row));
-    rows.queues.drain(..).for_each(|row| sink.queue(row));
-    rows.senders.drain(..).for_each(|row| sink.sender(row));
-    rows.receivers.drain(..).for_each(|row| sink.receiver(row));
-    rows.decisions.drain(..).for_each(|row| sink.decision(row));
+    rows.received.sort_unstable_by_key(|row| (row.time, row.message));
+    rows.drops.sort_unstable_by_key(|row| (row.time, row.switch, row.connection, row.packet, row.cause));
+    rows.queues.sort_unstable_by_key(|row| (row.time, row.switch, row.port));
+    rows.senders.sort_unstable_by_key(|row| (row.time, row.connection));
+    rows.receivers.sort_unstable_by_key(|row| (row.time, row.connection));
+    rows.decisions.sort_unstable_by_key(|row| (row.time, row.connection, row.packet));
+    rows.messages.drain(..).for_each(|row| sink.record_message(row));
+    rows.received.drain(..).for_each(|row| sink.record_received(row));
+    rows.drops.drain(..).for_each(|row| sink.record_drop(row));
+    rows.queues.drain(..).for_each(|row| sink.record_queue(row));
+    rows.senders.drain(..).for_each(|row| sink.record_sender(row));
+    rows.receivers.drain(..).for_each(|row| sink.record_receiver(row));
+    rows.decisions.drain(..).for_each(|row| sink.record_decision(row));
 }
 
-/// Moves rows from one place to another.
-pub(crate) fn append(to: &mut Kept, from: &mut Kept) {
+/// Moves all rows from `from` to the end of `to`.
+pub(crate) fn append(to: &mut MemorySink, from: &mut MemorySink) {
     to.messages.append(&mut from.messages);
     to.received.append(&mut from.received);
     to.drops.append(&mut from.drops);
@@ -31,8 +34,7 @@ pub(crate) fn append(to: &mut Kept, from: &mut Kept) {
     to.decisions.append(&mut from.decisions);
 }
 
-/// Whether there are none.
-pub(crate) fn is_empty(rows: &Kept) -> bool {
+pub(crate) fn is_empty(rows: &MemorySink) -> bool {
     rows.messages.is_empty()
         && rows.received.is_empty()
         && rows.drops.is_empty()

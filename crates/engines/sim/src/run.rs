@@ -1,260 +1,273 @@
-//! The loop over windows, in as many threads as asked for.
+//! The window loop, on one or more threads.
 
 use core::num::NonZeroU32;
 use core::ops::ControlFlow;
-use poseidon_plan::records::{Progress, Sink};
+use poseidon_plan::records::{
+    DecisionRow, DropRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
+};
 use poseidon_plan::switch::Pause;
 use poseidon_plan::traffic::Connection;
-use poseidon_plan::{Backend, Plan, PlanError, Report, Topology};
-use poseidon_types::{Bytes, Picos, Signals};
+use poseidon_plan::{Backend, Plan, PlanError, Report, SwitchPort};
+use poseidon_types::{Bytes, HostId, MessageId, Signals, SwitchId};
 
-use crate::calendar::{Calendar, MOST_PORTS};
-use crate::exchange::{Agreed, Alone, Exchange, Mail, MeetingPoint, NEVER};
-use crate::host::{Ends, Rack, entropy_of};
-use crate::memory;
+use crate::calendar::{Calendar, MAX_PORTS};
+use crate::context::{Setup, ShardContext};
+use crate::exchange::{Exchange, NEVER, NextStep, Outbox, SingleShard, WindowBarrier};
+use crate::host::{Endpoints, Rack};
+use crate::memory_estimate::estimate_memory;
 use crate::network::Network;
+use crate::node::NodeKind;
 use crate::packet::Packet;
-use crate::pause::Pauses;
+use crate::pfc::Pfc;
 use crate::rows;
 use crate::schedule::Schedule;
-use crate::stamp::Telemetry;
+use crate::sender::path_entropy;
 use crate::switch::Switches;
-use crate::world::{Setup, World};
+use crate::telemetry::{available_signals, unsupported_rate};
 
-/// The simulator. The result depends on the plan alone, not on any of these settings.
+/// The simulator. Results depend only on the plan, not on these settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Simulator {
-    /// Threads that share a run; `None` for as many as pay.
+    /// The number of threads, or `None` to let the simulator choose.
     pub threads: Option<NonZeroU32>,
-    /// A run that would need more memory is refused before it starts.
+    /// The memory limit. The simulator rejects a run that would exceed it.
     pub memory_limit: Option<Bytes>,
-    /// Telemetry lives in the real bytes of its format, which switches update in place, instead of in decoded values: slower,
-    /// and the same.
-    pub through_bytes: bool,
+    /// Whether to store telemetry in its wire format and let switches update it in place, instead of storing
+    /// decoded values. This is slower but produces the same result.
+    pub wire_format_telemetry: bool,
 }
 
-/// The sink is told how far the run is once in so many windows.
-const REPORT_EVERY: u64 = 1_024;
+/// The number of windows between progress reports.
+const WINDOWS_PER_PROGRESS: u64 = 1_024;
 
 impl Simulator {
-    /// A simulator that uses this many threads.
+    /// Creates a simulator that uses the given number of threads.
     pub fn with_threads(threads: NonZeroU32) -> Self {
         Self { threads: Some(threads), ..Self::default() }
     }
 
-    /// About what a run would need.
-    pub fn memory_needed(plan: &Plan) -> Bytes {
-        memory::needed(plan)
+    /// Estimates the memory that a run needs.
+    pub fn estimate_memory(plan: &Plan) -> Bytes {
+        estimate_memory(plan)
     }
 
-    /// Checks the plan and builds what all shards share; `shards` is asked for and may become less.
-    pub(crate) fn set_up<'a>(&self, plan: &'a Plan, shards: u32) -> Result<Setup<'a>, PlanError> {
-        plan.check(self.supplies(plan))?;
+    /// Validates the plan and builds the state shared by all shards. The number of shards is at most
+    /// `max_shards`.
+    pub(crate) fn set_up<'a>(&self, plan: &'a Plan, max_shards: u32) -> Result<Setup<'a>, PlanError> {
+        plan.check(self.available_signals(plan))?;
         if let Some(limit) = self.memory_limit {
-            let needed = memory::needed(plan);
+            let needed = estimate_memory(plan);
             if needed > limit {
                 return Err(PlanError::Memory { needed, limit });
             }
         }
         let network = Network::new(plan);
-        refuse_what_does_not_fit(plan, &network)?;
-        Pauses::check(plan, &network)?;
+        check_simulator_limits(plan, &network)?;
+        Pfc::check_memory(plan, &network)?;
         let schedule = Schedule::new(plan)?;
-        let shards = shards.min(network.racks);
-        Ok(Setup { plan, network, schedule, through_bytes: self.through_bytes, shards })
+        let shards = max_shards.min(network.racks);
+        let wire_format_telemetry = self.wire_format_telemetry;
+        Ok(Setup { plan, network, schedule, wire_format_telemetry, shards })
     }
 }
 
 impl Backend for Simulator {
-    fn supplies(&self, plan: &Plan) -> Signals {
-        supplies(plan)
+    fn available_signals(&self, plan: &Plan) -> Signals {
+        available_signals(plan)
     }
 
-    fn routes(&self, plan: &Plan, connections: &[Connection]) -> Vec<Vec<(u32, u32)>> {
+    fn routes(&self, plan: &Plan, connections: &[Connection]) -> Vec<Vec<SwitchPort>> {
         let network = Network::new(plan);
-        connections.iter().map(|connection| route(&network, connection)).collect()
+        connections.iter().map(|connection| trace_route(&network, connection)).collect()
     }
 
-    fn ports(&self, plan: &Plan, switch: u32) -> u32 {
-        Network::new(plan).ports(switch)
+    fn port_count(&self, plan: &Plan, switch: SwitchId) -> u32 {
+        Network::new(plan).port_count(switch)
     }
 
     fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Report, PlanError> {
-        let threads = self.threads.map_or_else(|| threads_that_pay(plan), NonZeroU32::get);
+        let threads = self.threads.map_or_else(|| choose_thread_count(plan), NonZeroU32::get);
         let setup = self.set_up(plan, threads)?;
         if setup.shards == 1 {
-            let done = run_shard(&setup, &mut Alone, sink);
-            return Ok(put_together(&[done]));
+            let result = run_shard(&setup, &mut SingleShard, sink);
+            return Ok(merge_results(&[result]));
         }
-        let point = MeetingPoint::new(setup.shards);
-        let parts = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..setup.shards)
+        let barrier = WindowBarrier::new(setup.shards);
+        let results = std::thread::scope(|scope| {
+            let handles: Vec<_> = (1..setup.shards)
                 .map(|shard| {
-                    let (setup, point) = (&setup, &point);
-                    scope.spawn(move || run_shard(setup, &mut point.join(shard), &mut Nobody))
+                    let (setup, barrier) = (&setup, &barrier);
+                    scope.spawn(move || run_shard(setup, &mut barrier.join(shard), &mut NullSink))
                 })
                 .collect();
-            let mut parts = vec![run_shard(&setup, &mut point.join(0), sink)];
-            parts.extend(others.into_iter().map(|thread| thread.join().expect("a shard runs to its end")));
-            parts
+            let mut results = vec![run_shard(&setup, &mut barrier.join(0), sink)];
+            results.extend(handles.into_iter().map(|handle| handle.join().expect("no shard panics")));
+            results
         });
-        Ok(put_together(&parts))
+        Ok(merge_results(&results))
     }
 }
 
-/// The ports that a connection's packets leave by.
-fn route(network: &Network<'_>, connection: &Connection) -> Vec<(u32, u32)> {
-    let (from, to) = (network.place(connection.from), network.place(connection.to));
+/// Returns the egress ports along the path of a connection's data packets.
+fn trace_route(network: &Network<'_>, connection: &Connection) -> Vec<SwitchPort> {
+    let (from, to) = (network.locate(connection.from), network.locate(connection.to));
     let packet = Packet {
-        to_rack: to.rack,
-        to_place: to.place,
-        to_pod: to.pod,
-        entropy: entropy_of(connection),
+        dst_rack: to.rack,
+        dst_slot: to.slot,
+        dst_pod: to.pod,
+        entropy: path_entropy(connection),
         ..Packet::EMPTY
     };
-    let (mut at, mut ports) = (from.rack, Vec::new());
-    while at < network.switches() {
-        let Some(port) = network.route(at, network.crossroads(at), &packet, 0) else { break };
-        ports.push((at, port));
-        at = network.behind(at, port).1;
+    let (mut switch, mut ports) = (SwitchId::new(from.rack), Vec::new());
+    while switch.get() < network.switches() {
+        let routes = network.switch_routes(switch);
+        let Some(port) = network.route(switch, routes, &packet, 0) else { break };
+        ports.push(SwitchPort { switch, port });
+        switch = SwitchId::new(network.peer_of(switch, port).node.get());
     }
     ports
 }
 
-/// What a host tells a law in this plan.
-pub(crate) fn supplies(plan: &Plan) -> Signals {
-    let circuit = match plan.topology {
-        Topology::Rotor(_) => Signals::CIRCUIT_STATE,
-        Topology::Tiers(_) | Topology::Chain(_) | Topology::Edges(_) => Signals::NONE,
-    };
-    Signals::RTT | Signals::ECN_ECHO | Signals::HOP_COUNT | circuit | Telemetry::supplies(plan.switch.stamp)
-}
-
-/// What one shard did, and what its books leave over: packets and payload.
+/// The result of one shard.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Done {
+pub(crate) struct ShardResult {
     pub(crate) report: Report,
-    pub(crate) left_over: (i128, i128),
+    /// The shard's [conservation balance](ShardContext::conservation_balance), in packets and payload bytes.
+    pub(crate) balance: (i128, i128),
 }
 
-/// One shard from beginning to end.
-pub(crate) fn run_shard(setup: &Setup<'_>, exchange: &mut dyn Exchange, sink: &mut dyn Sink) -> Done {
-    let plan = setup.plan;
-    let mut world = World::new(setup, exchange.shard());
-    let mut switches = Switches::new(&mut world);
-    let mut ends = Ends::new(&world);
-    let mut racks = own_racks(&mut world);
-    let stop = plan.stop.get();
-    let (mut inbox, mut finished, mut break_off) = (Mail::default(), 0, false);
+/// Runs one shard to completion.
+pub(crate) fn run_shard(setup: &Setup<'_>, exchange: &mut dyn Exchange, sink: &mut dyn Sink) -> ShardResult {
+    let stop = setup.plan.stop;
+    let is_first_shard = exchange.shard() == 0;
+    let mut ctx = ShardContext::new(setup, exchange.shard());
+    let mut switches = Switches::new(&mut ctx);
+    let mut endpoints = Endpoints::new(&ctx);
+    let mut racks = build_racks(&mut ctx);
+    let (mut inbox, mut finished, mut interrupt) = (Outbox::default(), 0, false);
     for round in 1_u64.. {
-        if world.calendar.begins() < stop {
-            run_window(&mut world, &mut switches, &mut racks, &mut ends);
+        if ctx.calendar.window_start() < stop {
+            run_window(&mut ctx, &mut switches, &mut racks, &mut endpoints);
         }
-        let wants = Agreed {
-            next: if world.calendar.begins() >= stop { NEVER } else { world.next_window() },
-            break_off,
-        };
-        let agreed = exchange.meet(&mut world.outbox, &mut inbox, &mut world.rows, wants);
-        world.receive(&inbox);
+        let window = if ctx.calendar.window_start() >= stop { NEVER } else { ctx.next_window() };
+        let proposal = NextStep { window, interrupt };
+        let agreed = exchange.exchange(&mut ctx.outboxes, &mut inbox, &mut ctx.rows, proposal);
+        ctx.receive_from_other_shards(&inbox);
         inbox.clear();
-        if exchange.shard() == 0 && !rows::is_empty(&world.rows) {
-            finished += world.rows.messages.len() as u64;
-            rows::hand_over(&mut world.rows, sink);
+        if is_first_shard && !rows::is_empty(&ctx.rows) {
+            finished += ctx.rows.messages.len() as u64;
+            rows::drain_to_sink(&mut ctx.rows, sink);
         }
-        if agreed.next == NEVER || agreed.break_off {
-            world.report.broken_off = agreed.break_off && agreed.next != NEVER;
+        if agreed.window == NEVER || agreed.interrupt {
+            ctx.report.interrupted = agreed.interrupt && agreed.window != NEVER;
             break;
         }
-        world.calendar.advance_to(agreed.next);
-        if exchange.shard() == 0 && round.is_multiple_of(REPORT_EVERY) {
+        ctx.calendar.advance_to(agreed.window);
+        if is_first_shard && round.is_multiple_of(WINDOWS_PER_PROGRESS) {
             let progress = Progress {
-                now: Picos::new(world.calendar.begins()).min(plan.stop),
-                packet_hops: world.report.packet_hops,
+                now: ctx.calendar.window_start().min(stop),
+                packet_hops: ctx.report.packet_hops,
                 finished,
             };
-            break_off = sink.progress(progress) == ControlFlow::Break(());
+            interrupt = sink.on_progress(progress) == ControlFlow::Break(());
         }
     }
-    // A last sample at the very end.
-    let every = plan.sample_every.get();
-    if every > 0 && stop.is_multiple_of(every) && !world.report.broken_off {
-        switches.sample_all(&mut world, stop);
-        racks.iter().flatten().for_each(|rack| rack.sample(&mut world, &ends, stop));
+    sample_at_stop(&mut ctx, &switches, &racks, &endpoints);
+    let end = NextStep { window: NEVER, interrupt: false };
+    exchange.exchange(&mut ctx.outboxes, &mut inbox, &mut ctx.rows, end);
+    if is_first_shard {
+        rows::drain_to_sink(&mut ctx.rows, sink);
     }
-    exchange.meet(&mut world.outbox, &mut inbox, &mut world.rows, Agreed { next: NEVER, break_off: false });
-    if exchange.shard() == 0 {
-        rows::hand_over(&mut world.rows, sink);
-    }
-    world.report.ended = Picos::new(world.calendar.begins()).min(plan.stop);
-    world.report.in_flight = world.in_flight().0;
-    Done { report: world.report, left_over: world.books() }
+    ctx.report.ended = ctx.calendar.window_start().min(stop);
+    ctx.report.in_flight = ctx.in_flight().0;
+    ShardResult { report: ctx.report, balance: ctx.conservation_balance() }
 }
 
-/// Everything that happens in one window: switches, then the racks that they may reach within it.
-fn run_window(world: &mut World<'_>, switches: &mut Switches, racks: &mut [Option<Rack>], ends: &mut Ends) {
-    let list = world.calendar.take_list(false);
-    for switch in &list {
-        switches.visit(world, *switch);
+/// Processes one window: first the switches, then the racks, because a switch can reach a rack within the
+/// window.
+fn run_window(
+    ctx: &mut ShardContext<'_>,
+    switches: &mut Switches,
+    racks: &mut [Option<Rack>],
+    endpoints: &mut Endpoints,
+) {
+    let active = ctx.calendar.take_active(NodeKind::Switch);
+    for node in &active {
+        switches.visit(ctx, *node);
     }
-    world.calendar.give_back_list(false, list);
-    let list = world.calendar.take_list(true);
-    for node in &list {
-        let rack = racks[(*node - world.network.switches()) as usize].as_mut();
-        rack.expect("only own nodes are listed").visit(world, ends);
+    ctx.calendar.recycle_active(NodeKind::Switch, active);
+    let active = ctx.calendar.take_active(NodeKind::Rack);
+    for node in &active {
+        let rack = racks[(node.get() - ctx.network.switches()) as usize].as_mut();
+        rack.expect("a shard visits only its own racks").visit(ctx, endpoints);
     }
-    world.calendar.give_back_list(true, list);
+    ctx.calendar.recycle_active(NodeKind::Rack, active);
 }
 
-/// The racks of this shard, with the messages of their hosts.
-fn own_racks(world: &mut World<'_>) -> Vec<Option<Rack>> {
-    let mine = |rack| world.owns(world.network.rack_node(rack));
+/// Takes the last sample if one is due at the end of the run.
+fn sample_at_stop(
+    ctx: &mut ShardContext<'_>,
+    switches: &Switches,
+    racks: &[Option<Rack>],
+    endpoints: &Endpoints,
+) {
+    let (stop, interval) = (ctx.plan.stop, ctx.plan.sample_every.get());
+    if interval > 0 && stop.get().is_multiple_of(interval) && !ctx.report.interrupted {
+        switches.sample_all(ctx, stop);
+        racks.iter().flatten().for_each(|rack| rack.sample(ctx, endpoints, stop));
+    }
+}
+
+/// Builds this shard's racks and assigns each host's messages to its rack.
+fn build_racks(ctx: &mut ShardContext<'_>) -> Vec<Option<Rack>> {
+    let is_local = |rack| ctx.owns(ctx.network.rack_node(rack));
     let mut racks: Vec<Option<Rack>> =
-        (0..world.network.racks).map(|rack| mine(rack).then(|| Rack::new(world, rack))).collect();
-    let mut messages: Vec<Vec<u32>> = vec![Vec::new(); racks.len()];
-    for (index, message) in (0..).zip(&world.plan.messages) {
-        let from = world.plan.connections[message.connection as usize].from;
-        let rack = world.network.place(from).rack as usize;
-        if racks[rack].is_some() && !world.schedule.waits(index) {
-            messages[rack].push(index);
+        (0..ctx.network.racks).map(|rack| is_local(rack).then(|| Rack::new(ctx, rack))).collect();
+    let mut messages: Vec<Vec<MessageId>> = vec![Vec::new(); racks.len()];
+    for (id, message) in (0..).map(MessageId::new).zip(&ctx.plan.messages) {
+        let from = ctx.plan.connections[message.connection.index()].from;
+        let rack = ctx.network.locate(from).rack as usize;
+        if racks[rack].is_some() && !ctx.schedule.has_dependencies(id) {
+            messages[rack].push(id);
         }
     }
     for (rack, messages) in racks.iter_mut().zip(messages) {
         if let Some(rack) = rack {
-            rack.start(world, messages);
+            rack.start(ctx, messages);
         }
     }
     racks
 }
 
-/// What the shards did together. Every packet and every byte that was sent has been taken in or dropped, or is on the way.
-pub(crate) fn put_together(parts: &[Done]) -> Report {
-    let mut whole = Report::default();
-    let mut left_over = (0, 0);
-    for part in parts {
-        whole.add(&part.report);
-        left_over = (left_over.0 + part.left_over.0, left_over.1 + part.left_over.1);
+/// Merges the results from all shards and checks that no packets or bytes appeared or vanished.
+pub(crate) fn merge_results(results: &[ShardResult]) -> Report {
+    let mut total = Report::default();
+    let mut balance = (0, 0);
+    for result in results {
+        total.add(&result.report);
+        balance = (balance.0 + result.balance.0, balance.1 + result.balance.1);
     }
-    assert_eq!(left_over, (0, 0), "packets or bytes appeared or vanished: {whole:?}");
-    whole
+    assert_eq!(balance, (0, 0), "packets or bytes appeared or vanished: {total:?}");
+    total
 }
 
-/// Sixteen bits hold a place in a rack and a pod, twelve a port; some things do not go together.
-fn refuse_what_does_not_fit(plan: &Plan, network: &Network<'_>) -> Result<(), PlanError> {
-    let widest = (0..network.switches()).map(|switch| network.ports(switch)).max().unwrap_or(0);
-    if widest > MOST_PORTS {
+/// Rejects plans that exceed the simulator's limits: port numbers have twelve bits, and some features cannot
+/// be combined.
+fn check_simulator_limits(plan: &Plan, network: &Network<'_>) -> Result<(), PlanError> {
+    let max_ports = network.switch_ids().map(|switch| network.port_count(switch)).max().unwrap_or(0);
+    if max_ports > MAX_PORTS {
         return Err(PlanError::Unsupported("a switch with more than 4096 ports"));
     }
-    if network.rates().len() > usize::from(u16::MAX) {
+    let rates = network.rates().as_slice();
+    if rates.len() > usize::from(u16::MAX) {
         return Err(PlanError::Unsupported("more than 65,535 different link rates"));
     }
-    for rate in network.rates() {
-        if let Some(why) = Telemetry::cannot_tell(plan.switch.stamp, *rate) {
-            return Err(PlanError::Unsupported(why));
-        }
+    if let Some(reason) = rates.iter().find_map(|rate| unsupported_rate(plan.switch.stamp, *rate)) {
+        return Err(PlanError::Unsupported(reason));
     }
-    for (index, change) in plan.changes.iter().enumerate() {
-        if change.port >= network.ports(change.switch) {
-            return Err(PlanError::Change { index, why: "its switch has no such port" });
+    for (index, change) in plan.link_changes.iter().enumerate() {
+        if change.port.get() >= network.port_count(change.switch) {
+            return Err(PlanError::LinkChange { index, reason: "its switch has no such port" });
         }
     }
     if network.rotor().is_none() {
@@ -263,45 +276,48 @@ fn refuse_what_does_not_fit(plan: &Plan, network: &Network<'_>) -> Result<(), Pl
     if plan.switch.priorities > 1 || plan.switch.pause != Pause::Off {
         return Err(PlanError::Unsupported("priorities or flow control in a rotor"));
     }
-    if !plan.changes.is_empty() {
+    if !plan.link_changes.is_empty() {
         return Err(PlanError::Unsupported("link changes in a rotor"));
     }
     Ok(())
 }
 
-/// Below about this many packet-hops per window and thread, meeting costs more than sharing saves.
-const HOPS_THAT_PAY: u64 = 1_000;
+/// The minimum number of packet-hops per window and thread. Below this number, synchronization costs more
+/// than an additional thread saves.
+const MIN_HOPS_PER_THREAD: u64 = 1_000;
 
-/// As many threads as there are cores, or fewer where the windows of this plan hold too little for them: judged by what its
-/// senders could send in a window at the rate of their links.
-fn threads_that_pay(plan: &Plan) -> u32 {
-    if plan.check(supplies(plan)).is_err() {
+/// Chooses the number of threads: one per core, or fewer if the plan's windows contain too few packet-hops.
+/// The estimate assumes that all senders send at line rate.
+fn choose_thread_count(plan: &Plan) -> u32 {
+    if plan.check(available_signals(plan)).is_err() {
         return 1;
     }
     let network = Network::new(plan);
-    let window = Calendar::window_length(network.shortest(plan.switch.pause != Pause::Off));
-    let mut senders: Vec<(u32, u32)> = plan.connections.iter().map(|c| (c.from, c.to)).collect();
+    let window =
+        Calendar::window_length(network.min_delay_into_switch(plan.switch.pause != Pause::Off)).get();
+    let mut senders: Vec<(HostId, HostId)> = plan.connections.iter().map(|c| (c.from, c.to)).collect();
     senders.sort_unstable();
     senders.dedup_by_key(|(from, _)| *from);
-    let hops = |(from, to): &(u32, u32)| {
-        let packet = plan.topology.host_link(*from).rate.send_time_ceil(plan.data_size()).get().max(1);
-        // A packet and its ACK.
-        window / packet * 2 * u64::from(plan.topology.hops(*from, *to))
+    let hops_per_window = |(from, to): &(HostId, HostId)| {
+        let send_time = plan.topology.host_link(*from).rate.send_time_ceil(plan.data_size()).get().max(1);
+        // Count both the packet and its ACK.
+        window / send_time * 2 * u64::from(plan.topology.hops(*from, *to))
     };
-    let per_window: u64 = senders.iter().map(hops).sum();
+    let total: u64 = senders.iter().map(hops_per_window).sum();
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-    u32::try_from((per_window / HOPS_THAT_PAY).clamp(1, cores)).unwrap_or(1)
+    u32::try_from((total / MIN_HOPS_PER_THREAD).clamp(1, cores)).unwrap_or(1)
 }
 
-/// Takes no rows: those of a shard go to the first.
-struct Nobody;
+/// A sink that ignores all rows. It is used by all shards except the first, which receives their rows
+/// instead.
+struct NullSink;
 
-impl Sink for Nobody {
-    fn message(&mut self, _: poseidon_plan::records::MessageRow) {}
-    fn received(&mut self, _: poseidon_plan::records::ReceivedRow) {}
-    fn drop(&mut self, _: poseidon_plan::records::DropRow) {}
-    fn queue(&mut self, _: poseidon_plan::records::QueueRow) {}
-    fn sender(&mut self, _: poseidon_plan::records::SenderRow) {}
-    fn receiver(&mut self, _: poseidon_plan::records::ReceiverRow) {}
-    fn decision(&mut self, _: poseidon_plan::records::DecisionRow) {}
+impl Sink for NullSink {
+    fn record_message(&mut self, _: MessageRow) {}
+    fn record_received(&mut self, _: ReceivedRow) {}
+    fn record_drop(&mut self, _: DropRow) {}
+    fn record_queue(&mut self, _: QueueRow) {}
+    fn record_sender(&mut self, _: SenderRow) {}
+    fn record_receiver(&mut self, _: ReceiverRow) {}
+    fn record_decision(&mut self, _: DecisionRow) {}
 }

@@ -1,86 +1,91 @@
-//! Which messages a connection carries, where each ends, and which wait for others: what both ends know before the run.
+//! The message schedule: each connection's messages, their packet ranges and their dependencies. Both
+//! endpoints know the schedule before the run starts.
 
 use poseidon_plan::traffic::{Amount, Event};
 use poseidon_plan::{Plan, PlanError};
-use poseidon_types::Bytes;
+use poseidon_types::{Bytes, ConnectionId, MessageId};
 
 /// The messages of all connections.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    /// Where the messages of each connection begin in `order`; one more at the end.
-    first: Vec<u32>,
-    /// Messages, connection by connection, in the order of the plan.
-    order: Vec<u32>,
-    /// By message: the number of the packet behind its last one.
-    end: Vec<u32>,
-    /// By message: how many others it waits for. Empty where none waits.
-    pub(crate) waits_for: Vec<u32>,
+    /// For each connection, the index of its first message in `order`. A final entry marks the end.
+    offsets: Vec<u32>,
+    /// All messages, grouped by connection, in plan order.
+    order: Vec<MessageId>,
+    /// For each message, the sequence number following its last packet.
+    end_seq: Vec<u32>,
+    /// The number of dependencies of each message. Empty if the plan has no dependencies.
+    pub(crate) dependency_counts: Vec<u32>,
 }
 
 impl Schedule {
     pub(crate) fn new(plan: &Plan) -> Result<Self, PlanError> {
-        let mut first = vec![0; plan.connections.len() + 1];
+        let mut offsets = vec![0; plan.connections.len() + 1];
         for message in &plan.messages {
-            first[message.connection as usize + 1] += 1;
+            offsets[message.connection.index() + 1] += 1;
         }
         for connection in 0..plan.connections.len() {
-            first[connection + 1] += first[connection];
+            offsets[connection + 1] += offsets[connection];
         }
-        let mut next = first.clone();
+        let mut next = offsets.clone();
         let mut packets = vec![0; plan.connections.len()];
-        let mut order = vec![0; plan.messages.len()];
-        let mut end = Vec::with_capacity(plan.messages.len());
+        let mut order = vec![MessageId::default(); plan.messages.len()];
+        let mut end_seq = Vec::with_capacity(plan.messages.len());
         for (index, message) in plan.messages.iter().enumerate() {
-            let connection = message.connection as usize;
-            order[next[connection] as usize] = u32::try_from(index).unwrap_or(u32::MAX);
+            let connection = message.connection.index();
+            order[next[connection] as usize] = MessageId::from_index(index);
             next[connection] += 1;
-            let more = match message.amount {
+            let message_packets = match message.amount {
                 Amount::Exactly(bytes) => bytes.get().div_ceil(plan.transport.mtu.get()),
                 Amount::Until(_) => u64::from(u32::MAX),
             };
-            let sum = u64::from(packets[connection]) + more;
+            let sum = u64::from(packets[connection]) + message_packets;
             packets[connection] = u32::try_from(sum).map_err(|_| PlanError::Message {
                 index,
-                why: "its connection carries more than 2^32 packets; spread it over several",
+                reason: "its connection carries more than 2^32 packets; use several connections",
             })?;
-            end.push(packets[connection]);
+            end_seq.push(packets[connection]);
         }
-        let mut waits_for = Vec::new();
-        if !plan.after.is_empty() {
-            waits_for.resize(plan.messages.len(), 0);
-            for after in &plan.after {
-                waits_for[after.then as usize] += 1;
+        let mut dependency_counts = Vec::new();
+        if !plan.dependencies.is_empty() {
+            dependency_counts.resize(plan.messages.len(), 0);
+            for dependency in &plan.dependencies {
+                dependency_counts[dependency.dependent.index()] += 1;
             }
         }
-        Ok(Self { first, order, end, waits_for })
+        Ok(Self { offsets, order, end_seq, dependency_counts })
     }
 
-    /// The message at `position` among those of a connection.
-    pub(crate) fn message(&self, connection: u32, position: u32) -> Option<u32> {
-        let at = self.first[connection as usize] + position;
-        (at < self.first[connection as usize + 1]).then(|| self.order[at as usize])
+    /// Returns the message at `position` in a connection's message list.
+    pub(crate) fn message(&self, connection: ConnectionId, position: u32) -> Option<MessageId> {
+        let index = self.offsets[connection.index()] + position;
+        (index < self.offsets[connection.index() + 1]).then(|| self.order[index as usize])
     }
 
-    /// The number of the packet behind a message's last one.
-    pub(crate) fn end(&self, message: u32) -> u32 {
-        self.end[message as usize]
+    /// Returns the sequence number following a message's last packet.
+    pub(crate) fn end_seq(&self, message: MessageId) -> u32 {
+        self.end_seq[message.index()]
     }
 
-    /// Whether a message waits for others.
-    pub(crate) fn waits(&self, message: u32) -> bool {
-        self.waits_for.get(message as usize).is_some_and(|count| *count > 0)
+    pub(crate) fn has_dependencies(&self, message: MessageId) -> bool {
+        self.dependency_counts.get(message.index()).is_some_and(|count| *count > 0)
     }
 }
 
-/// The messages that wait for `event` of `message`.
-pub(crate) fn waiting_for(plan: &Plan, message: u32, event: Event) -> impl Iterator<Item = u32> + '_ {
-    let from = plan.after.partition_point(|after| (after.message, after.event) < (message, event));
-    let those = plan.after[from..].iter();
-    those.take_while(move |after| (after.message, after.event) == (message, event)).map(|after| after.then)
+/// Returns the messages that are waiting for the given event of `message`.
+pub(crate) fn dependents_of(
+    plan: &Plan,
+    message: MessageId,
+    event: Event,
+) -> impl Iterator<Item = MessageId> + '_ {
+    let key = (message, event);
+    let first = plan.dependencies.partition_point(|d| (d.prerequisite, d.event) < key);
+    let dependencies = plan.dependencies[first..].iter();
+    dependencies.take_while(move |d| (d.prerequisite, d.event) == key).map(|d| d.dependent)
 }
 
-/// Payload of the last packet of a message of `size` bytes.
-pub(crate) fn last_payload(size: Bytes, mtu: Bytes) -> u16 {
-    let rest = size.get() % mtu.get();
-    u16::try_from(if rest == 0 { mtu.get() } else { rest }).expect("an MTU fits 16 bits")
+/// Returns the payload size of a message's last packet.
+pub(crate) fn last_packet_payload(size: Bytes, mtu: Bytes) -> u16 {
+    let remainder = size.get() % mtu.get();
+    u16::try_from(if remainder == 0 { mtu.get() } else { remainder }).expect("an MTU fits in 16 bits")
 }

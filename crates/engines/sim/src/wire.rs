@@ -1,65 +1,107 @@
-//! One direction of a link: where it leads, how long the way is, how fast it is.
+//! One direction of a link: the node at its far end, its delay and its rate.
 
 use poseidon_plan::Link;
-use poseidon_plan::changes::LinkEvent;
-use poseidon_types::{BitRate, Bytes};
+use poseidon_plan::link_changes::LinkEvent;
+use poseidon_types::{BitRate, Bytes, Picos, PortId};
 
-use crate::network::Network;
+use crate::node::NodeId;
 
-/// The far end of a port, and the way there.
+/// All link rates that occur during the run, sorted. Packet telemetry stores an index into this list.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkRates(Vec<BitRate>);
+
+impl LinkRates {
+    pub(crate) fn new(rates: impl Iterator<Item = BitRate>) -> Self {
+        let mut rates: Vec<BitRate> = rates.collect();
+        rates.sort_unstable();
+        rates.dedup();
+        Self(rates)
+    }
+
+    pub(crate) fn as_slice(&self) -> &[BitRate] {
+        &self.0
+    }
+
+    /// Returns a rate's index in the list.
+    pub(crate) fn index_of(&self, rate: BitRate) -> u16 {
+        self.0.binary_search(&rate).ok().and_then(|index| u16::try_from(index).ok()).unwrap_or(0)
+    }
+}
+
+impl core::ops::Index<usize> for LinkRates {
+    type Output = BitRate;
+    #[inline]
+    fn index(&self, index: usize) -> &BitRate {
+        &self.0[index]
+    }
+}
+
+/// One direction of a link, as seen from its sending port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wire {
     /// The node at the far end.
-    pub(crate) node: u32,
-    /// Picoseconds per byte where that is a whole number; otherwise zero.
+    pub(crate) peer: NodeId,
+    /// Picoseconds per byte, or zero if that is not a whole number.
     ps_per_byte: u32,
-    /// From the last bit out to the packet's place in the next node, ps: propagation and pipeline.
-    pub(crate) delay: u64,
+    /// The propagation and pipeline delay: the time from the packet's last bit on the wire until the packet
+    /// is enqueued at the next node.
+    pub(crate) delay: Picos,
     pub(crate) rate: BitRate,
-    /// Its port.
-    pub(crate) port: u16,
-    /// The place of its rate among all rates of the network.
-    pub(crate) rate_code: u16,
+    peer_port: u16,
+    /// The rate's index in [`LinkRates`].
+    pub(crate) rate_index: u16,
     pub(crate) is_up: bool,
 }
 
 impl Wire {
-    pub(crate) fn new(node: u32, port: u32, link: Link, pipeline: u64, rate_code: u16) -> Self {
+    pub(crate) fn new(
+        peer: NodeId,
+        peer_port: PortId,
+        link: Link,
+        pipeline: Picos,
+        rates: &LinkRates,
+    ) -> Self {
         let mut wire = Self {
-            node,
-            port: u16::try_from(port).unwrap_or(u16::MAX),
-            delay: link.delay.get().saturating_add(pipeline),
+            peer,
+            peer_port: u16::try_from(peer_port.get()).unwrap_or(u16::MAX),
+            delay: link.delay + pipeline,
             rate: link.rate,
             ps_per_byte: 0,
-            rate_code,
+            rate_index: 0,
             is_up: true,
         };
-        wire.set_rate(link.rate, rate_code);
+        wire.set_rate(link.rate, rates);
         wire
     }
 
-    fn set_rate(&mut self, rate: BitRate, rate_code: u16) {
-        let byte = rate.send_time_ceil(Bytes::new(1)).get();
-        let exact = rate.send_time_ceil(Bytes::new(1 << 20)).get() == byte << 20;
-        (self.rate, self.rate_code) = (rate, rate_code);
-        self.ps_per_byte = if exact { u32::try_from(byte).unwrap_or(0) } else { 0 };
+    fn set_rate(&mut self, rate: BitRate, rates: &LinkRates) {
+        let ps_per_byte = rate.send_time_ceil(Bytes::new(1)).get();
+        let is_exact = rate.send_time_ceil(Bytes::new(1 << 20)).get() == ps_per_byte << 20;
+        (self.rate, self.rate_index) = (rate, rates.index_of(rate));
+        self.ps_per_byte = if is_exact { u32::try_from(ps_per_byte).unwrap_or(0) } else { 0 };
     }
 
-    /// Time to put `size` bytes on the wire, ps.
+    /// Returns the port at the far end.
     #[inline]
-    pub(crate) fn send_time(&self, size: u16) -> u64 {
+    pub(crate) const fn peer_port(&self) -> PortId {
+        PortId::new(self.peer_port as u32)
+    }
+
+    /// Returns the time needed to serialize `size` bytes.
+    #[inline]
+    pub(crate) fn send_time(&self, size: u16) -> Picos {
         match self.ps_per_byte {
-            0 => self.rate.send_time_ceil(Bytes::new(u64::from(size))).get(),
-            ps => u64::from(ps) * u64::from(size),
+            0 => self.rate.send_time_ceil(Bytes::new(u64::from(size))),
+            ps => Picos::new(u64::from(ps) * u64::from(size)),
         }
     }
 
-    /// Something happens to the link.
-    pub(crate) fn change(&mut self, what: LinkEvent, network: &Network<'_>) {
-        match what {
+    /// Applies a link failure, recovery or rate change.
+    pub(crate) fn apply(&mut self, event: LinkEvent, rates: &LinkRates) {
+        match event {
             LinkEvent::Down => self.is_up = false,
             LinkEvent::Up => self.is_up = true,
-            LinkEvent::Rate(rate) => self.set_rate(rate, network.rate_code(rate)),
+            LinkEvent::Rate(rate) => self.set_rate(rate, rates),
         }
     }
 }

@@ -1,22 +1,22 @@
-//! Closed forms: what a network without queues must do, to the picosecond.
+//! Checks that completion times on unloaded paths match closed-form results to the picosecond.
 
 use poseidon_laws::AnyParams;
-use poseidon_plan::records::Kept;
+use poseidon_plan::records::MemorySink;
 use poseidon_plan::switch::{DelayCarrier, Pause, PerQueue, Stamp, Step};
 use poseidon_plan::topology::{Edges, Rotor, Tiers};
 use poseidon_plan::traffic::{Amount, Message};
 use poseidon_plan::{Backend, Link, Plan, Report, Topology};
 use poseidon_sim::Simulator;
 use poseidon_testkit::plans;
-use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Picos};
+use poseidon_types::{BitRate, Bytes, ConnectionId, Fraction, HostId, Nanos, Picos};
 
 const FAST: Link = plans::LINK;
 const SLOW: Link = Link { rate: BitRate::from_gbps(25), delay: Picos::new(1_000_000) };
-/// A rate that does not divide a byte's picoseconds.
+/// A rate at which one byte does not take a whole number of picoseconds.
 const ODD: Link = Link { rate: BitRate::from_mbps(3_333), delay: Picos::new(333_333) };
 
-/// A rotor whose first circuit from rack 0 leads past rack 2, and stands for ever.
-const SLEEPY: Rotor = Rotor {
+/// A rotor whose first circuit never ends and does not connect rack 0 to rack 2.
+const STATIC_ROTOR: Rotor = Rotor {
     racks: 4,
     hosts: 2,
     host_link: FAST,
@@ -26,54 +26,58 @@ const SLEEPY: Rotor = Rotor {
     night: Picos::new(1),
     notice: Picos::ZERO,
 };
-const LIST: &str = "h0 s0 100 Gbps 1 us\ns0 s1 40 Gbps 500 ns\ns1 s2 25 Gbps 2 us\ns0 s3 1 Gbps 1 us
+const LINK_LIST: &str = "h0 s0 100 Gbps 1 us\ns0 s1 40 Gbps 500 ns\ns1 s2 25 Gbps 2 us\ns0 s3 1 Gbps 1 us
     s3 s1 1 Gbps 1 us\nh1 s1 10 Gbps 3 us\nh2 s2 3333 Mbps 77 ns";
 
 fn plan(topology: Topology, from: u32, to: u32, size: u64) -> Plan {
     let mut plan = plans::plan(topology, "fixed", &[(from, to)]);
-    plan.laws[0].set("window", "32768 packets").expect("reads");
+    plan.laws[0].set("window", "32768 packets").expect("the value is valid");
     plan.stop = Picos::from_nanos(Nanos::from_millis(1_000));
     plan.switch.stamp = Stamp::MaxHopDelay(DelayCarrier::Shim);
     plan.transport.header = Bytes::new(64);
     plan.transport.min_rto = Nanos::from_millis(100);
     plan.transport.first_rto = Nanos::from_millis(100);
-    plan.messages[0] =
-        Message { connection: 0, at: Picos::new(12_345), amount: Amount::Exactly(Bytes::new(size)) };
+    plan.messages[0] = Message {
+        connection: ConnectionId::new(0),
+        start: Picos::new(12_345),
+        amount: Amount::Exactly(Bytes::new(size)),
+    };
     plan
 }
 
-fn run(plan: &Plan) -> (Kept, Report) {
-    let mut kept = Kept::default();
-    let report = Simulator::default().run(plan, &mut kept).expect("runs");
-    (kept, report)
+fn run(plan: &Plan) -> (MemorySink, Report) {
+    let mut rows = MemorySink::default();
+    let report = Simulator::default().run(plan, &mut rows).expect("the plan runs");
+    (rows, report)
 }
 
-/// When the last ACK arrives, link by link: a packet leaves a node once it is whole there and the one before has left.
-fn store_and_forward(plan: &Plan) -> Picos {
+/// Computes the arrival time of the last ACK under store-and-forward: a packet leaves a node when it has
+/// fully arrived and the previous packet has left.
+fn store_and_forward_time(plan: &Plan) -> Picos {
     let connection = plan.connections[0];
     let message = plan.messages[0];
-    let size = message.amount.bytes().expect("a size").get();
+    let size = message.amount.bytes().expect("the message has a size").get();
     let (mtu, header) = (plan.transport.mtu.get(), plan.data_overhead().get());
     let packets = size.div_ceil(mtu);
     let bytes = |i: u64| header + if i + 1 == packets { size - (packets - 1) * mtu } else { mtu };
-    let mut at = vec![message.at; usize::try_from(packets).expect("small")];
+    let mut arrivals = vec![message.start; usize::try_from(packets).expect("the count is small")];
     let mut cross = |from, to, bytes: &dyn Fn(u64) -> u64| {
         let links = plan.topology.links_between(from, to);
         for (hop, link) in links.iter().enumerate() {
             let mut free = Picos::ZERO;
-            for (i, at) in (0..).zip(&mut at) {
-                free = (*at).max(free) + link.rate.send_time_ceil(Bytes::new(bytes(i)));
+            for (i, arrival) in (0..).zip(&mut arrivals) {
+                free = (*arrival).max(free) + link.rate.send_time_ceil(Bytes::new(bytes(i)));
                 let pipeline = if hop + 1 < links.len() { plan.switch.pipeline } else { Picos::ZERO };
-                *at = free + link.delay + pipeline;
+                *arrival = free + link.delay + pipeline;
             }
         }
     };
     cross(connection.from, connection.to, &bytes);
     cross(connection.to, connection.from, &|_| plan.ack_size().get());
-    *at.last().expect("a packet")
+    *arrivals.last().expect("there is a packet")
 }
 
-fn shapes() -> Vec<(&'static str, Topology, u32, u32)> {
+fn topologies() -> Vec<(&'static str, Topology, u32, u32)> {
     let mixed = Topology::Tiers(Tiers {
         pods: 4,
         racks: 2,
@@ -108,32 +112,32 @@ fn shapes() -> Vec<(&'static str, Topology, u32, u32)> {
         ("PowerTCP's fat tree", Topology::powertcp_fat_tree(), 0, 255),
         ("VAI + SF's fat tree", Topology::vai_sf_fat_tree(), 0, 319),
         ("RPM's testbed", Topology::rpm_testbed(&[Nanos::from_millis(3); 10]), 4, 14),
-        ("a rotor's packet network", Topology::Rotor(SLEEPY), 0, 5),
-        ("a rotor, same rack", Topology::Rotor(SLEEPY), 0, 1),
-        ("a list of links", Topology::Edges(Edges::parse(LIST).expect("reads")), 0, 2),
+        ("a rotor's packet network", Topology::Rotor(STATIC_ROTOR), 0, 5),
+        ("a rotor, same rack", Topology::Rotor(STATIC_ROTOR), 0, 1),
+        ("a list of links", Topology::Edges(Edges::parse(LINK_LIST).expect("the list is valid")), 0, 2),
     ]
 }
 
 #[test]
-fn the_completion_time_of_an_unloaded_path_is_the_closed_form() {
-    for (name, topology, from, to) in shapes() {
+fn completion_time_on_an_unloaded_path_matches_the_closed_form() {
+    for (name, topology, from, to) in topologies() {
         for size in [1, 100, 4_096, 4_097, 8_192, 100_000, 1_000_000] {
             let plan = plan(topology.clone(), from, to, size);
-            let (kept, report) = run(&plan);
-            let row = kept.messages.first().unwrap_or_else(|| panic!("{name}, {size} B: not finished"));
-            assert_eq!(row.acknowledged, store_and_forward(&plan), "{name}, {size} B");
+            let (rows, report) = run(&plan);
+            let row = rows.messages.first().unwrap_or_else(|| panic!("{name}, {size} B: not finished"));
+            assert_eq!(row.acknowledged, store_and_forward_time(&plan), "{name}, {size} B");
             assert_eq!((row.retransmitted, report.dropped, report.in_flight), (0, 0, 0), "{name}, {size} B");
             assert_eq!(report.delivered_bytes, Bytes::new(size), "{name}, {size} B");
-            let hops = u64::from(plan.topology.hops(from, to)) * 2 * size.div_ceil(4_096);
+            let hops =
+                u64::from(plan.topology.hops(HostId::new(from), HostId::new(to))) * 2 * size.div_ceil(4_096);
             assert_eq!(report.packet_hops, hops, "{name}, {size} B");
         }
     }
 }
 
-/// Nothing that a switch may do changes a path on which nothing waits.
 #[test]
-fn priorities_flow_control_and_marks_cost_an_unloaded_path_nothing() {
-    for (name, topology, from, to) in shapes() {
+fn priorities_pfc_and_marking_do_not_slow_an_unloaded_path() {
+    for (name, topology, from, to) in topologies() {
         if matches!(topology, Topology::Rotor(_)) {
             continue;
         }
@@ -147,50 +151,62 @@ fn priorities_flow_control_and_marks_cost_an_unloaded_path_nothing() {
             alpha: Fraction::ratio(1, 8),
             resume: Bytes::new(3_000),
         };
-        let (kept, report) = run(&plan);
-        assert_eq!(kept.messages[0].acknowledged, store_and_forward(&plan), "{name}");
+        let (rows, report) = run(&plan);
+        assert_eq!(rows.messages[0].acknowledged, store_and_forward_time(&plan), "{name}");
         assert_eq!(report.pauses, 0, "{name}");
     }
 }
 
 #[test]
-fn one_packet_takes_the_base_rtt_that_laws_are_told() {
-    for (name, topology, from, to) in shapes() {
+fn one_packet_takes_the_base_rtt_of_the_plan() {
+    for (name, topology, from, to) in topologies() {
         let plan = plan(topology, from, to, 4_096);
-        let (kept, _) = run(&plan);
-        let took = kept.messages[0].acknowledged - kept.messages[0].start;
-        assert_eq!(took, plan.base_rtt(from, to), "{name}");
+        let (rows, _) = run(&plan);
+        let duration = rows.messages[0].acknowledged - rows.messages[0].start;
+        assert_eq!(duration, plan.base_rtt(HostId::new(from), HostId::new(to)), "{name}");
     }
 }
 
 #[test]
-fn the_same_plan_gives_the_same_bytes() {
+fn same_plan_gives_the_same_result() {
     let plan = plan(Topology::fat_tree(4, FAST), 0, 15, 1_000_000);
     assert_eq!(run(&plan), run(&plan));
 }
 
 #[test]
-fn a_plan_that_makes_no_sense_is_refused_by_name() {
-    let good = plan(Topology::star(4, FAST), 0, 3, 1_000);
-    let refused = |change: &dyn Fn(&mut Plan)| {
-        let mut bad = good.clone();
-        change(&mut bad);
-        Simulator::default().run(&bad, &mut Kept::default()).expect_err("refused").to_string()
+fn invalid_plan_is_rejected_with_a_specific_error() {
+    let valid = plan(Topology::star(4, FAST), 0, 3, 1_000);
+    let error = |change: &dyn Fn(&mut Plan)| {
+        let mut invalid = valid.clone();
+        change(&mut invalid);
+        Simulator::default()
+            .run(&invalid, &mut MemorySink::default())
+            .expect_err("the plan is rejected")
+            .to_string()
     };
-    assert_eq!(refused(&|p| p.connections[0].to = 4), "connection 0: one of its hosts is not there");
-    assert_eq!(refused(&|p| p.connections[0].to = 0), "connection 0: it goes from a host to itself");
-    assert_eq!(refused(&|p| p.messages[0].connection = 7), "message 0: its connection is not there");
     assert_eq!(
-        refused(&|p| p.laws[0] = AnyParams::of("hpcc").expect("a law")),
+        error(&|p| p.connections[0].to = HostId::new(4)),
+        "connection 0: one of its hosts does not exist"
+    );
+    assert_eq!(
+        error(&|p| p.connections[0].to = HostId::new(0)),
+        "connection 0: its sender and receiver are the same host"
+    );
+    assert_eq!(
+        error(&|p| p.messages[0].connection = ConnectionId::new(7)),
+        "message 0: its connection does not exist"
+    );
+    assert_eq!(
+        error(&|p| p.laws[0] = AnyParams::for_law("hpcc").expect("the law exists")),
         "connection 0: law \"hpcc\" needs hop-records; \
          the host supplies rtt, ecn-echo, max-hop-delay, reverse-max-hop-delay, hop-count"
     );
     assert_eq!(
-        refused(&|p| p.switch.buffer = PerQueue { size: Bytes::new(100) }.into()),
+        error(&|p| p.switch.buffer = PerQueue { size: Bytes::new(100) }.into()),
         "a buffer of 100 B does not hold one packet"
     );
     assert_eq!(
-        refused(&|p| p.topology = Topology::star(5_000, FAST)),
-        "this backend cannot do a switch with more than 4096 ports"
+        error(&|p| p.topology = Topology::star(5_000, FAST)),
+        "this backend does not support a switch with more than 4096 ports"
     );
 }

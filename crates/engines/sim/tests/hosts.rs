@@ -1,17 +1,19 @@
-//! What hosts do around a law: recovery, acknowledgement, echo, messages that wait for messages.
+//! Host behaviour: loss recovery, ACKs, ECN echo and message dependencies.
 
 mod common;
 
 use common::{run, us};
-use poseidon_plan::patterns::{Class, ClosedLoop, Over, Pattern, RingAllReduce, Traffic, TreeAllReduce};
-use poseidon_plan::switch::{AnyMark, PerQueue, Stamp, Step};
+use poseidon_plan::patterns::{
+    ClosedLoop, ConnectionReuse, Pattern, RingAllReduce, Traffic, TrafficClass, TreeAllReduce,
+};
+use poseidon_plan::switch::{AnyMarkPolicy, PerQueue, Stamp, Step};
 use poseidon_plan::traffic::{Amount, Message};
 use poseidon_plan::transport::{Acks, Echo, Recovery};
 use poseidon_plan::{Plan, Topology};
 use poseidon_testkit::plans::{self, LINK};
-use poseidon_types::{Bytes, Nanos, Picos};
+use poseidon_types::{Bytes, ConnectionId, HostId, Nanos, Picos};
 
-/// Eight hosts to one, each with a message of a megabyte.
+/// Builds a plan in which eight hosts each send 1 MB to one host.
 fn incast(law: &str) -> Plan {
     let ends: Vec<_> = (1..=8).map(|from| (from, 0)).collect();
     let mut plan = plans::plan(Topology::star(9, LINK), law, &ends);
@@ -24,192 +26,208 @@ fn incast(law: &str) -> Plan {
 }
 
 #[test]
-fn both_recoveries_deliver_everything_and_going_back_costs_more() {
+fn both_recovery_modes_deliver_all_data_and_go_back_n_sends_more_packets() {
     let mut plan = incast("fixed");
-    plan.laws[0].set("window", "16 packets").expect("reads");
-    // 128 packets on the way where 100 have room.
+    plan.laws[0].set("window", "16 packets").expect("the value is valid");
+    // The buffer has space for 100 of the 128 packets in flight.
     plan.switch.buffer = PerQueue { size: Bytes::new(410_000) }.into();
-    let sent = |recovery| {
+    let packets_sent = |recovery| {
         let mut plan = plan.clone();
         plan.transport.recovery = recovery;
-        let (kept, report) = run(&plan);
-        assert_eq!((kept.messages.len(), report.delivered_bytes), (8, Bytes::new(8_000_000)), "{recovery:?}");
+        let (rows, report) = run(&plan);
+        assert_eq!((rows.messages.len(), report.delivered_bytes), (8, Bytes::new(8_000_000)), "{recovery:?}");
         assert!(report.dropped > 20, "{recovery:?}: {report:?}");
-        let rows: u64 = kept.messages.iter().map(|row| u64::from(row.retransmitted)).sum();
-        assert_eq!(rows, report.retransmitted, "every packet sent again is some message's");
+        let retransmitted: u64 = rows.messages.iter().map(|row| u64::from(row.retransmitted)).sum();
+        assert_eq!(retransmitted, report.retransmitted, "every retransmission belongs to a message");
         report.sent
     };
-    let (selective, back) = (sent(Recovery::Selective { reordering: 3 }), sent(Recovery::GoBackN));
-    println!("packets sent for 1960: selective {selective}, go-back-n {back}");
-    assert!(back > selective && selective > 1_960);
+    let selective = packets_sent(Recovery::Selective { reordering: 3 });
+    let go_back_n = packets_sent(Recovery::GoBackN);
+    println!("packets sent for 1960: selective {selective}, go-back-n {go_back_n}");
+    assert!(go_back_n > selective && selective > 1_960);
 }
 
 #[test]
-fn coalesced_acks_are_fewer_and_nothing_waits_for_ever() {
+fn coalesced_acks_are_fewer_and_arrive_before_their_deadline() {
     let mut plan = incast("dctcp");
-    let (_, every) = run(&plan);
-    assert_eq!(every.replies, every.delivered);
+    let (_, per_packet) = run(&plan);
+    assert_eq!(per_packet.replies, per_packet.delivered);
     plan.transport.acks = Acks::Coalesced { packets: 4, delay: Nanos::from_micros(20) };
-    let (kept, fewer) = run(&plan);
-    assert_eq!(kept.messages.len(), 8);
-    let per_ack = fewer.delivered as f64 / fewer.replies as f64;
+    let (rows, coalesced) = run(&plan);
+    assert_eq!(rows.messages.len(), 8);
+    let per_ack = coalesced.delivered as f64 / coalesced.replies as f64;
     println!("{per_ack:.2} packets per ACK");
-    assert!((3.5..=4.0).contains(&per_ack), "{fewer:?}");
-    // One packet alone is acknowledged at once, because its message ends with it; half a message, when the delay is over.
+    assert!((3.5..=4.0).contains(&per_ack), "{coalesced:?}");
+    // The last packet of a message is acknowledged immediately. Earlier packets are acknowledged when the
+    // delay expires.
     let mut plan = plans::plan(Topology::star(2, LINK), "fixed", &[(0, 1)]);
-    plan.laws[0].set("window", "2 packets").expect("reads");
+    plan.laws[0].set("window", "2 packets").expect("the value is valid");
     plan.transport.acks = Acks::Coalesced { packets: 4, delay: Nanos::from_micros(20) };
     plan.messages[0].amount = Amount::Exactly(Bytes::new(3 * 4_096));
-    let (kept, _) = run(&plan);
-    // Two packets, 20 us, their ACK; then the third and its ACK.
-    let two = plan.crossing(0, 1, plan.data_size()) + LINK.rate.send_time_ceil(plan.data_size());
-    let hold = us(20) - LINK.rate.send_time_ceil(plan.data_size());
-    let expected = two + hold + plan.crossing(1, 0, plan.ack_size()) + plan.base_rtt(0, 1);
-    assert_eq!(kept.messages[0].acknowledged, expected);
+    let (rows, _) = run(&plan);
+    // The expected time covers two packets, the 20 us delay and their ACK, and then the third packet and its
+    // ACK.
+    let two_packets = plan.one_way_delay(HostId::new(0), HostId::new(1), plan.data_size())
+        + LINK.rate.send_time_ceil(plan.data_size());
+    let ack_delay = us(20) - LINK.rate.send_time_ceil(plan.data_size());
+    let expected = two_packets
+        + ack_delay
+        + plan.one_way_delay(HostId::new(1), HostId::new(0), plan.ack_size())
+        + plan.base_rtt(HostId::new(0), HostId::new(1));
+    assert_eq!(rows.messages[0].acknowledged, expected);
 }
 
 #[test]
-fn marks_are_echoed_as_asked() {
-    let echoed = |echo, acks| {
+fn every_echo_mode_reports_marks() {
+    let count_echoes = |echo, acks| {
         let mut plan = incast("dctcp");
         plan.switch.mark = Step { threshold: Bytes::new(100_000) }.into();
         plan.transport.echo = echo;
         plan.transport.acks = acks;
-        (plan.watched_connections, plan.log_decisions) = ((0..8).collect(), true);
-        let (kept, report) = run(&plan);
-        assert_eq!(kept.messages.len(), 8);
-        (kept.decisions.iter().filter(|row| row.marked).count() as u64, report)
+        (plan.watched_connections, plan.log_decisions) = (plans::connection_ids(0..8), true);
+        let (rows, report) = run(&plan);
+        assert_eq!(rows.messages.len(), 8);
+        (rows.decisions.iter().filter(|row| row.marked).count() as u64, report)
     };
     let coalesced = Acks::Coalesced { packets: 8, delay: Nanos::from_micros(50) };
-    let (exact, report) = echoed(Echo::Exact, Acks::EveryPacket);
-    assert_eq!(exact, report.marks, "one ACK per mark");
-    let (_, report) = echoed(Echo::Exact, coalesced);
+    let (exact, report) = count_echoes(Echo::Exact, Acks::EveryPacket);
+    assert_eq!(exact, report.marks, "each mark is echoed by one ACK");
+    let (_, report) = count_echoes(Echo::Exact, coalesced);
     let mut unmarked = incast("dctcp");
     unmarked.transport.acks = coalesced;
-    let (_, without) = run(&unmarked);
-    assert!(report.marks > 0 && report.replies > without.replies, "an ACK whenever the mark changes");
-    let (latched, report) = echoed(Echo::UntilReduced, Acks::EveryPacket);
-    assert!(
-        latched > report.marks,
-        "it goes on until the sender has said that it heard: {latched} {report:?}"
-    );
+    let (_, unmarked) = run(&unmarked);
+    assert!(report.marks > 0 && report.replies > unmarked.replies, "mark changes trigger ACKs");
+    let (latched, report) = count_echoes(Echo::UntilReduced, Acks::EveryPacket);
+    assert!(latched > report.marks, "the echo continues until CWR: {latched} {report:?}");
     let gap = Nanos::from_micros(50);
-    let (notices, report) = echoed(Echo::Notification { gap }, Acks::EveryPacket);
-    assert_eq!(notices, report.replies - report.delivered, "beside the ACKs, which are not marked");
-    let most = 8 * (report.ended.get() / 50_000_000 + 1);
-    assert!(notices > 0 && notices <= most, "at most one per gap and connection: {notices}");
+    let (cnps, report) = count_echoes(Echo::Notification { gap }, Acks::EveryPacket);
+    assert_eq!(cnps, report.replies - report.delivered, "CNPs report marks, and ACKs do not");
+    let max_cnps = 8 * (report.ended.get() / 50_000_000 + 1);
+    assert!(cnps > 0 && cnps <= max_cnps, "at most one CNP per gap and connection: {cnps}");
 }
 
-/// A policy that is in the table is in the plan, by name, and runs: one file and one line.
+/// Checks that a registered policy can be selected by name.
 #[test]
-fn every_tenth_packet_is_marked_and_every_mark_is_heard() {
+fn every_tenth_packet_is_marked_and_every_mark_is_echoed() {
     let mut plan = plans::plan(Topology::star(2, LINK), "fixed", &[(0, 1)]);
     plan.messages[0].amount = Amount::Exactly(Bytes::new(1_000 * 4_096));
-    let mut mark = AnyMark::of("every").expect("in the table");
-    mark.set("packets", "10").expect("reads");
+    let mut mark = AnyMarkPolicy::from_name("every").expect("the policy is registered");
+    mark.set("packets", "10").expect("the value is valid");
     plan.switch.mark = mark;
-    (plan.watched_connections, plan.log_decisions) = (vec![0], true);
-    let (kept, report) = run(&plan);
-    let heard: Vec<u32> = kept.decisions.iter().filter(|row| row.marked).map(|row| row.packet).collect();
-    assert_eq!((report.marks, heard), (100, (0..100).map(|i| 10 * i + 9).collect()));
+    (plan.watched_connections, plan.log_decisions) = (plans::connection_ids([0]), true);
+    let (rows, report) = run(&plan);
+    let echoed: Vec<u32> = rows.decisions.iter().filter(|row| row.marked).map(|row| row.packet).collect();
+    assert_eq!((report.marks, echoed), (100, (0..100).map(|i| 10 * i + 9).collect()));
 }
 
-/// A time that means never is one: nothing overflows.
+/// Checks that the maximum time value means "never" and does not overflow.
 #[test]
-fn times_without_end_are_never() {
+fn maximum_times_never_expire() {
     let mut plan = incast("dctcp");
     plan.transport.min_rto = Nanos::MAX;
     plan.transport.first_rto = Nanos::MAX;
     plan.transport.echo = Echo::Notification { gap: Nanos::MAX };
     plan.transport.acks = Acks::Coalesced { packets: 4, delay: Nanos::MAX };
     plan.switch.mark = Step { threshold: Bytes::new(10_000) }.into();
-    let (kept, report) = run(&plan);
-    assert_eq!((kept.messages.len(), report.timeouts), (8, 0), "{report:?}");
-    assert!(report.replies <= report.delivered, "one notification per connection: {report:?}");
+    let (rows, report) = run(&plan);
+    assert_eq!((rows.messages.len(), report.timeouts), (8, 0), "{report:?}");
+    assert!(report.replies <= report.delivered, "one CNP per connection: {report:?}");
 }
 
 #[test]
-fn a_long_flow_ends_when_it_should_and_is_counted() {
+fn open_ended_message_stops_on_time_and_reports_its_size() {
     let mut plan = plans::plan(Topology::star(2, LINK), "poseidon", &[(0, 1)]);
     plan.messages[0].amount = Amount::Until(us(500));
-    let (kept, report) = run(&plan);
-    let row = kept.messages[0];
-    let rtt = plan.base_rtt(0, 1);
+    let (rows, report) = run(&plan);
+    let row = rows.messages[0];
+    let rtt = plan.base_rtt(HostId::new(0), HostId::new(1));
     assert!(row.acknowledged > us(500) && row.acknowledged <= us(500) + rtt + rtt, "{row:?}");
     assert_eq!((row.size, report.in_flight), (report.delivered_bytes, 0));
     assert!(row.size > Bytes::new(12_000_000), "{row:?}");
 }
 
 #[test]
-fn messages_of_a_connection_share_its_window_and_come_in_order() {
+fn messages_of_a_connection_finish_in_order() {
     let mut plan = plans::plan(Topology::star(2, LINK), "poseidon", &[(0, 1)]);
-    let message = |at, size| Message { connection: 0, at: us(at), amount: Amount::Exactly(Bytes::new(size)) };
+    let message = |start, size| Message {
+        connection: ConnectionId::new(0),
+        start: us(start),
+        amount: Amount::Exactly(Bytes::new(size)),
+    };
     plan.messages = vec![message(0, 1_000_000), message(1, 10), message(100, 1_000_000)];
-    let (kept, _) = run(&plan);
-    let order: Vec<u32> = kept.messages.iter().map(|row| row.message).collect();
+    let (rows, _) = run(&plan);
+    let order: Vec<u32> = rows.messages.iter().map(|row| row.message.get()).collect();
     assert_eq!(order, [0, 1, 2]);
-    assert_eq!(kept.received.len(), 3);
-    // What is received is acknowledged later.
-    let pairs = kept.received.iter().zip(&kept.messages);
+    assert_eq!(rows.received.len(), 3);
+    // A message is acknowledged only after it has been received.
+    let pairs = rows.received.iter().zip(&rows.messages);
     assert!(
         pairs
             .clone()
-            .all(|(received, row)| received.message == row.message && received.at < row.acknowledged)
+            .all(|(received, row)| received.message == row.message && received.time < row.acknowledged)
     );
 }
 
-fn with_traffic(hosts: u32, traffic: &Traffic) -> Plan {
+fn plan_with_traffic(hosts: u32, traffic: &Traffic) -> Plan {
     let mut plan = plans::plan(Topology::star(hosts, LINK), "fixed", &[(0, 1)]);
-    plan.laws[0].set("window", "32768 packets").expect("reads");
+    plan.laws[0].set("window", "32768 packets").expect("the value is valid");
     plan.stop = us(1_000_000);
     plan.connections.clone_from(&traffic.connections);
     plan.messages.clone_from(&traffic.messages);
-    plan.after.clone_from(&traffic.after);
+    plan.dependencies.clone_from(&traffic.dependencies);
     plan
 }
 
 #[test]
-fn collectives_take_as_long_as_their_steps() {
-    let hosts: Vec<u32> = (0..8).collect();
+fn duration_of_a_collective_matches_its_number_of_steps() {
+    let hosts: Vec<HostId> = (0..8).map(HostId::new).collect();
     let size = Bytes::new(8 * 409_600);
     let ring = RingAllReduce { hosts: hosts.clone(), size, start: us(3), pause: Picos::ZERO };
     let tree = TreeAllReduce { hosts, size, start: us(3), pause: Picos::ZERO };
     let patterns: [(&str, &dyn Pattern, u64, u64); 2] =
         [("ring", &ring, 14, 409_600), ("tree", &tree, 6, 3_276_800)];
     for (name, pattern, steps, chunk) in patterns {
-        let traffic = pattern.traffic(&Class::new(1, name)).expect("makes sense").finish();
-        let plan = with_traffic(8, &traffic);
-        let (kept, _) = run(&plan);
-        let took = traffic.group(name).and_then(|group| group.completion_time(&kept.received)).expect("done");
-        // A step is a message to the next host: all its packets on the first wire, the last one over the rest.
+        let traffic =
+            pattern.generate(&TrafficClass::new(1, name)).expect("the pattern is valid").into_plan_order();
+        let plan = plan_with_traffic(8, &traffic);
+        let (rows, _) = run(&plan);
+        let duration = traffic
+            .group(name)
+            .and_then(|group| group.completion_time(&rows.received))
+            .expect("the collective finishes");
+        // In each step, a host sends a message to the next host: all packets cross the first link, and the
+        // last packet then crosses the remaining links.
         let packets = chunk / 4_096;
-        let step = plan.crossing(0, 1, plan.data_size())
+        let step = plan.one_way_delay(HostId::new(0), HostId::new(1), plan.data_size())
             + LINK.rate.send_time_ceil(plan.data_size()) * (packets - 1);
         let ideal = step * steps;
-        let ratio = took.get() as f64 / ideal.get() as f64;
-        println!("{name}: {took}, ideal {ideal}, {ratio:.4}");
-        // ACKs share the wires with data: 64 bytes in 4160. Two children of a tree share their parent's link on the way up.
-        let most = if name == "tree" { 2.1 } else { 1.02 };
-        assert!((1.0..most).contains(&ratio), "{name}: {ratio}");
+        let ratio = duration.get() as f64 / ideal.get() as f64;
+        println!("{name}: {duration}, ideal {ideal}, {ratio:.4}");
+        // ACKs share the links with data and take 64 of every 4160 bytes. Two children of a tree node share
+        // its link on the way up.
+        let max_ratio = if name == "tree" { 2.1 } else { 1.02 };
+        assert!((1.0..max_ratio).contains(&ratio), "{name}: {ratio}");
     }
 }
 
 #[test]
-fn a_closed_loop_waits_for_its_answer_and_thinks() {
+fn closed_loop_waits_for_the_ack_and_the_think_time() {
     let think = us(10);
     let pattern = ClosedLoop {
-        ends: vec![(0, 1)],
+        ends: vec![(HostId::new(0), HostId::new(1))],
         size: Bytes::new(4_096),
         count: 5,
         spread: Picos::ZERO,
-        over: Over::OneConnection,
+        connections: ConnectionReuse::OneConnection,
         start: us(1),
         think,
     };
-    let traffic = pattern.traffic(&Class::new(1, "loop")).expect("makes sense").finish();
-    let plan = with_traffic(2, &traffic);
-    let (kept, _) = run(&plan);
-    let starts: Vec<Picos> = kept.messages.iter().map(|row| row.start).collect();
-    let expected: Vec<Picos> = (0..5).map(|i| us(1) + (plan.base_rtt(0, 1) + think) * i).collect();
+    let traffic =
+        pattern.generate(&TrafficClass::new(1, "loop")).expect("the pattern is valid").into_plan_order();
+    let plan = plan_with_traffic(2, &traffic);
+    let (rows, _) = run(&plan);
+    let starts: Vec<Picos> = rows.messages.iter().map(|row| row.start).collect();
+    let expected: Vec<Picos> =
+        (0..5).map(|i| us(1) + (plan.base_rtt(HostId::new(0), HostId::new(1)) + think) * i).collect();
     assert_eq!(starts, expected);
 }

@@ -1,26 +1,26 @@
-//! What switches do beside forwarding: flow control, priorities, reverse marks, links that fail.
+//! Switch features: PFC, priorities, reverse marking, link failures, load balancing and circuits.
 
 mod common;
 
 use common::{run, us};
 use poseidon_laws::AnyParams;
-use poseidon_laws::parts::plb::PlbParams;
-use poseidon_plan::changes::{Change, LinkEvent};
-use poseidon_plan::records::{DropCause, Kept};
-use poseidon_plan::switch::{CodelTofino, Direction, Pause, PerQueue, RecordCarrier, Stamp, Step};
-use poseidon_plan::topology::{Edge, Edges, End, Rotor};
+use poseidon_laws::plb::PlbParams;
+use poseidon_plan::link_changes::LinkEvent;
+use poseidon_plan::records::{DropCause, MemorySink};
+use poseidon_plan::switch::{CodelTofino, MarkDirection, Pause, PerQueue, RecordCarrier, Stamp, Step};
+use poseidon_plan::topology::{Edge, Edges, Node, Rotor};
 use poseidon_plan::traffic::Amount;
-use poseidon_plan::transport::{Echo, Recovery, Spread};
-use poseidon_plan::{Backend, Link, Plan, PlanError, Report, Topology};
+use poseidon_plan::transport::{Echo, LoadBalancing, Recovery};
+use poseidon_plan::{Backend, Link, Plan, PlanError, Report, SwitchPort, Topology};
 use poseidon_sim::Simulator;
 use poseidon_testkit::plans::{self, LINK};
-use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Picos};
+use poseidon_types::{BitRate, Bytes, Fraction, HostId, Nanos, Picos, PortId, SwitchId};
 
-/// `senders` hosts to one, with windows that no buffer holds.
-fn blind_incast(senders: u32, size: u64) -> Plan {
+/// Builds a plan in which `senders` hosts send to one host, with windows that exceed every buffer.
+fn large_window_incast(senders: u32, size: u64) -> Plan {
     let ends: Vec<_> = (1..=senders).map(|from| (from, 0)).collect();
     let mut plan = plans::plan(Topology::star(senders + 1, LINK), "fixed", &ends);
-    plan.laws[0].set("window", "1000 packets").expect("reads");
+    plan.laws[0].set("window", "1000 packets").expect("the value is valid");
     plan.stop = us(50_000);
     for message in &mut plan.messages {
         message.amount = Amount::Exactly(Bytes::new(size));
@@ -28,174 +28,187 @@ fn blind_incast(senders: u32, size: u64) -> Plan {
     plan
 }
 
-/// Bytes that each connection has received at the end, from its last sample.
-fn received(kept: &Kept) -> Vec<u64> {
-    let last = kept.receivers.iter().map(|row| row.at).max().expect("samples");
-    kept.receivers.iter().filter(|row| row.at == last).map(|row| row.received.get()).collect()
+/// Returns the bytes that each connection had received by its last sample.
+fn received_bytes(rows: &MemorySink) -> Vec<u64> {
+    let last = rows.receivers.iter().map(|row| row.time).max().expect("there are samples");
+    rows.receivers.iter().filter(|row| row.time == last).map(|row| row.received.get()).collect()
 }
 
 #[test]
-fn flow_control_never_drops_where_the_same_buffer_would() {
-    let mut plan = blind_incast(30, 1_000_000);
+fn pfc_prevents_the_drops_of_drop_tail() {
+    let mut plan = large_window_incast(30, 1_000_000);
     let memory = Bytes::new(2_000_000);
     plan.switch.buffer = PerQueue { size: memory }.into();
     let (_, lossy) = run(&plan);
     assert!(lossy.dropped > 1_000, "{lossy:?}");
     for alpha in [Fraction::ratio(1, 8), Fraction::ratio(1, 1), Fraction::ratio(8, 1)] {
         plan.switch.pause = Pause::Pfc { memory, alpha, resume: Bytes::new(3_000) };
-        let (kept, report) = run(&plan);
-        assert_eq!((report.dropped, report.retransmitted, kept.messages.len()), (0, 0, 30), "{report:?}");
+        let (rows, report) = run(&plan);
+        assert_eq!((report.dropped, report.retransmitted, rows.messages.len()), (0, 0, 30), "{report:?}");
         assert!(report.pauses > 30, "{report:?}");
     }
 }
 
 #[test]
-fn flow_control_spreads_backwards_and_still_drops_nothing() {
-    // Pods of a fat tree into one host: the pause goes from the rack to the cores and to the senders.
+fn pfc_pauses_spread_upstream_without_drops() {
+    // Three pods of a fat tree send to one host, so pauses spread from its rack through the cores to the
+    // senders.
     let ends: Vec<_> = (4..16).map(|from| (from, 0)).collect();
     let mut plan = plans::plan(Topology::fat_tree(4, LINK), "fixed", &ends);
-    plan.laws[0].set("window", "1000 packets").expect("reads");
+    plan.laws[0].set("window", "1000 packets").expect("the value is valid");
     plan.stop = us(5_000);
     let memory = Bytes::new(600_000);
     plan.switch.pause = Pause::Pfc { memory, alpha: Fraction::ratio(1, 8), resume: Bytes::new(3_000) };
-    // The last link, an uplink of a sender's rack, and a core's way down.
-    plan.watched = vec![(0, 0), (2, 2), (16, 0)];
+    // Watch the last link, an uplink from a sender's rack and a downlink from a core switch.
+    plan.watched_ports = plans::switch_ports(&[(0, 0), (2, 2), (16, 0)]);
     plan.sample_every = us(10);
-    let (kept, report) = run(&plan);
+    let (rows, report) = run(&plan);
     assert_eq!(report.dropped, 0, "{report:?}");
-    for watched in &plan.watched {
-        let fullest =
-            kept.queues.iter().filter(|row| (row.switch, row.port) == *watched).map(|row| row.waiting);
-        assert!(fullest.max() > Some(Bytes::new(10_000)), "{watched:?}: no queue");
+    for watched in &plan.watched_ports {
+        let queue_lengths = rows
+            .queues
+            .iter()
+            .filter(|row| SwitchPort::new(row.switch, row.port) == *watched)
+            .map(|row| row.queued);
+        assert!(queue_lengths.max() > Some(Bytes::new(10_000)), "{watched:?}: the queue is short");
     }
     // The receiver's link is never idle.
     let rate = report.delivered_bytes.get() as f64 * 8.0 / 5e6;
     assert!(rate > 195.0, "{rate} Gbps");
 }
 
-/// A link that flaps while its far end is stopped, or is being stopped: traffic goes on and nothing is dropped for want of room.
+/// Checks that traffic continues if a link flaps while its peer is paused or becomes paused, and that no
+/// packet is dropped for lack of buffer space.
 #[test]
-fn flow_control_survives_a_flap() {
+fn pfc_survives_a_link_flap() {
     for flap_ns in [50, 300, 2_000, 50_000] {
-        for at_ns in (5_000..9_000).step_by(331) {
-            let mut plan = blind_incast(6, 500_000);
+        for down_ns in (5_000..9_000).step_by(331) {
+            let mut plan = large_window_incast(6, 500_000);
             let memory = Bytes::new(700_000);
             plan.switch.pause =
                 Pause::Pfc { memory, alpha: Fraction::ratio(1, 8), resume: Bytes::new(3_000) };
-            let at = |ns: u64, what| Change { at: Picos::new(ns * 1_000), switch: 0, port: 3, what };
-            plan.changes = vec![at(at_ns, LinkEvent::Down), at(at_ns + flap_ns, LinkEvent::Up)];
-            let (kept, report) = run(&plan);
-            assert_eq!(kept.messages.len(), 6, "flap of {flap_ns} ns at {at_ns} ns: {report:?}");
+            let change = |ns: u64, event| plans::link_change(Picos::new(ns * 1_000), 0, 3, event);
+            plan.link_changes =
+                vec![change(down_ns, LinkEvent::Down), change(down_ns + flap_ns, LinkEvent::Up)];
+            let (rows, report) = run(&plan);
+            assert_eq!(rows.messages.len(), 6, "flap of {flap_ns} ns at {down_ns} ns: {report:?}");
             assert!(
-                kept.drops.iter().all(|row| row.cause == DropCause::Link) && report.pauses > 0,
+                rows.drops.iter().all(|row| row.cause == DropCause::Link) && report.pauses > 0,
                 "{report:?}"
             );
         }
     }
 }
 
-/// Pause frames do not pass the pipeline and may come in together with data that does. With a pipeline that is a multiple of a pause
-/// frame's time they often do.
+/// PFC frames skip the pipeline, so they can arrive at the same time as data packets. This happens often here
+/// because the pipeline delay is a multiple of a PFC frame's send time.
 #[test]
-fn flow_control_that_arrives_together_with_data_goes_first_on_any_number_of_threads() {
+fn pfc_frames_are_processed_before_simultaneous_data() {
     let ends: Vec<_> = (0..16).map(|from| (from, from % 3)).filter(|(a, b)| a != b).collect();
     let link = Link { rate: BitRate::from_gbps(100), delay: Picos::new(512_000) };
     let mut plan = plans::plan(Topology::fat_tree(4, link), "fixed", &ends);
-    plan.laws[0].set("window", "500 packets").expect("reads");
+    plan.laws[0].set("window", "500 packets").expect("the value is valid");
     plan.stop = us(500);
     plan.switch.pipeline = Picos::new(512_000);
     plan.transport.mtu = Bytes::new(1_024);
     plan.switch.pause =
         Pause::Pfc { memory: Bytes::new(300_000), alpha: Fraction::ratio(1, 8), resume: Bytes::new(3_000) };
     let run_on = |threads| {
-        let simulator = Simulator::with_threads(core::num::NonZeroU32::new(threads).expect("some"));
-        simulator.run(&plan, &mut Kept::default()).expect("runs")
+        let simulator =
+            Simulator::with_threads(core::num::NonZeroU32::new(threads).expect("the number is not zero"));
+        simulator.run(&plan, &mut MemorySink::default()).expect("the plan runs")
     };
-    let one = run_on(1);
-    assert!(one.pauses > 100 && one.dropped == 0, "{one:?}");
+    let single = run_on(1);
+    assert!(single.pauses > 100 && single.dropped == 0, "{single:?}");
     for threads in [2, 3, 4, 8] {
-        assert_eq!(run_on(threads), one, "{threads} threads");
+        assert_eq!(run_on(threads), single, "{threads} threads");
     }
 }
 
 #[test]
-fn memory_that_does_not_hold_the_headroom_is_refused() {
-    let mut plan = blind_incast(3, 1_000);
+fn memory_below_the_headroom_is_rejected() {
+    let mut plan = large_window_incast(3, 1_000);
     plan.switch.pause =
         Pause::Pfc { memory: Bytes::new(10_000), alpha: Fraction::ratio(1, 8), resume: Bytes::ZERO };
-    let error = Simulator::default().run(&plan, &mut Kept::default()).expect_err("refused");
+    let error =
+        Simulator::default().run(&plan, &mut MemorySink::default()).expect_err("the plan is rejected");
     assert!(matches!(error, PlanError::Headroom { .. }), "{error}");
-    // 200 Gbps for twice 245 ns and 600 ns, three packets, eight pause frames.
+    // The bytes sent at 200 Gbps in 2 * 245 ns + 600 ns, plus three packets and eight PFC frames.
     assert_eq!(plan.headroom(LINK), Bytes::new(27_250 + 3 * 4_096 + 512));
 }
 
 #[test]
-fn a_higher_priority_goes_first_and_takes_what_it_wants() {
+fn higher_priority_takes_the_whole_link() {
     let mut plan = plans::plan(Topology::star(3, LINK), "fixed", &[(1, 0), (2, 0)]);
-    plan.laws[0].set("window", "200 packets").expect("reads");
+    plan.laws[0].set("window", "200 packets").expect("the value is valid");
     plan.switch.priorities = 2;
     plan.connections[0].priority = 1;
     plan.stop = us(1_000);
-    plan.messages[1].at = us(500);
-    (plan.watched_connections, plan.sample_every) = (vec![0, 1], us(500));
-    let (kept, _) = run(&plan);
-    let at = |at: Picos| -> Vec<u64> {
-        kept.receivers.iter().filter(|row| row.at == at).map(|row| row.received.get()).collect()
+    plan.messages[1].start = us(500);
+    (plan.watched_connections, plan.sample_every) = (plans::connection_ids([0, 1]), us(500));
+    let (rows, _) = run(&plan);
+    let received_at = |time: Picos| -> Vec<u64> {
+        rows.receivers.iter().filter(|row| row.time == time).map(|row| row.received.get()).collect()
     };
-    let (half, whole) = (at(us(500)), at(us(1_000)));
-    assert!(half[0] > 12_300_000 && half[1] == 0, "alone, it has the line: {half:?}");
-    assert!(whole[0] - half[0] < 500_000, "then it waits: {whole:?}");
-    assert!(whole[1] > 12_300_000, "while the other has the line: {whole:?}");
+    let (half, whole) = (received_at(us(500)), received_at(us(1_000)));
+    assert!(half[0] > 12_300_000 && half[1] == 0, "the first flow gets the whole link: {half:?}");
+    assert!(whole[0] - half[0] < 500_000, "the first flow waits: {whole:?}");
+    assert!(whole[1] > 12_300_000, "the higher priority gets the whole link: {whole:?}");
 }
 
-/// DCTCP over a dumbbell whose far link has 100 us: a mark that turns round at the switch is heard 200 us sooner.
-fn marked(direction: Direction) -> (Kept, Report) {
+/// Runs Cubic over a dumbbell whose far links have a delay of 100 us. A mark that travels back from the switch
+/// saves 200 us.
+fn run_with_marks(direction: MarkDirection) -> (MemorySink, Report) {
     let near = Link { rate: BitRate::from_gbps(10), delay: Picos::new(5_000_000) };
     let far = Link { rate: BitRate::from_gbps(10), delay: us(100) };
-    let network = "h0 s0 10 Gbps 5 us\nh1 s0 10 Gbps 5 us\ns0 s1 10 Gbps 5 us\nh2 s1 10 Gbps 100 us\nh3 s1 10 Gbps 100 us";
-    let topology = Topology::Edges(Edges::parse(network).expect("reads"));
-    assert_eq!((topology.host_link(0), topology.host_link(3)), (near, far));
+    let network = "h0 s0 10 Gbps 5 us\nh1 s0 10 Gbps 5 us\ns0 s1 10 Gbps 5 us\n\
+                   h2 s1 10 Gbps 100 us\nh3 s1 10 Gbps 100 us";
+    let topology = Topology::Edges(Edges::parse(network).expect("the list is valid"));
+    assert_eq!((topology.host_link(HostId::new(0)), topology.host_link(HostId::new(3))), (near, far));
     let mut plan = plans::plan(topology, "cubic", &[(0, 2), (1, 3)]);
     plan.stop = us(40_000);
     plan.switch.stamp = Stamp::Off;
     plan.switch.mark =
         CodelTofino { target: Nanos::from_micros(50), interval: Nanos::from_micros(500) }.into();
-    plan.switch.marks_go = direction;
+    plan.switch.mark_direction = direction;
     plan.transport.mtu = Bytes::new(1_460);
     plan.transport.header = Bytes::new(40);
     plan.transport.echo = Echo::UntilReduced;
     plan.transport.min_rto = Nanos::from_millis(10);
-    (plan.watched_connections, plan.log_decisions) = (vec![0, 1], true);
+    (plan.watched_connections, plan.log_decisions) = (plans::connection_ids([0, 1]), true);
     run(&plan)
 }
 
 #[test]
-fn a_mark_that_turns_round_at_the_switch_is_heard_sooner() {
-    // From the packet that a mark is for to the ACK that tells of it.
-    let heard = |kept: &Kept| {
-        let marks = kept.decisions.iter().filter(|row| row.marked).count();
-        (marks, kept.decisions.iter().find(|row| row.marked).map(|row| row.at.get() / 1_000_000))
+fn reverse_mark_reaches_the_sender_sooner() {
+    // Returns the number of marked ACKs, and the time of the first marked ACK in us.
+    let marked_acks = |rows: &MemorySink| {
+        let marks = rows.decisions.iter().filter(|row| row.marked).count();
+        (marks, rows.decisions.iter().find(|row| row.marked).map(|row| row.time.get() / 1_000_000))
     };
-    let (kept, report) = marked(Direction::Forward);
-    let (forward_marks, forward_first) = heard(&kept);
-    assert!(report.marks > 5 && report.marks_taken == report.marks, "{report:?}");
-    for direction in [Direction::ReversePerFlow { counters: 1_024 }, Direction::ReversePerPort] {
-        let (kept, report) = marked(direction);
-        let (marks, first) = heard(&kept);
-        let sooner = forward_first.expect("marked") - first.expect("marked");
-        println!("{direction:?}: first heard {sooner} us sooner; {} marks, {marks} ACKs", report.marks);
-        // Twice the far link, less what the ACK that takes the mark along is behind the packet.
+    let (rows, report) = run_with_marks(MarkDirection::Forward);
+    let (forward_marks, forward_first) = marked_acks(&rows);
+    assert!(report.marks > 5 && report.marks_carried == report.marks, "{report:?}");
+    for direction in [MarkDirection::ReversePerFlow { counters: 1_024 }, MarkDirection::ReversePerPort] {
+        let (rows, report) = run_with_marks(direction);
+        let (marks, first) = marked_acks(&rows);
+        let sooner = forward_first.expect("an ACK is marked") - first.expect("an ACK is marked");
+        println!(
+            "{direction:?}: first mark arrives {sooner} us sooner; {} marks, {marks} ACKs",
+            report.marks
+        );
+        // The expected gain is twice the far delay, minus the wait for an ACK that carries the mark.
         assert!((190..=240).contains(&sooner), "{direction:?}: {sooner} us");
-        // One ACK per mark, where an echo goes on until the sender says it has heard.
+        // A reverse mark marks only one ACK, whereas a forward mark is echoed until CWR.
         assert!(marks as u64 <= report.marks && marks < forward_marks, "{marks} {forward_marks} {report:?}");
-        // What ACKs took along is heard, but for those still on their way.
-        assert!((marks as u64..=report.marks).contains(&report.marks_taken), "{marks} {report:?}");
+        // Every carried mark reaches the sender unless it is still in flight.
+        assert!((marks as u64..=report.marks).contains(&report.marks_carried), "{marks} {report:?}");
     }
 }
 
 #[test]
-fn a_link_that_fails_is_gone_round_and_comes_back() {
-    // One rack to another over two spines; all packets of the connection take one of them.
+fn traffic_avoids_a_failed_link_and_returns_after_recovery() {
+    // Two racks and two spines. All packets of the connection use one spine.
     let topology = Topology::Tiers(poseidon_plan::topology::Tiers {
         pods: 1,
         racks: 2,
@@ -207,52 +220,55 @@ fn a_link_that_fails_is_gone_round_and_comes_back() {
         core_link: LINK,
     });
     let mut plan = plans::plan(topology, "fixed", &[(0, 1)]);
-    plan.laws[0].set("window", "40 packets").expect("reads");
+    plan.laws[0].set("window", "40 packets").expect("the value is valid");
     plan.stop = us(3_000);
     plan.messages[0].amount = Amount::Exactly(Bytes::new(50_000_000));
-    // Ports 1 and 2 of the first rack lead to the spines.
-    (plan.watched, plan.sample_every) = (vec![(0, 1), (0, 2)], us(100));
-    let sent = |kept: &Kept, port: u32, at: u64| {
-        let row = kept.queues.iter().find(|row| row.port == port && row.at == us(at));
-        row.expect("a sample").sent.get()
+    // Ports 1 and 2 of the first rack switch lead to the spines.
+    (plan.watched_ports, plan.sample_every) = (plans::switch_ports(&[(0, 1), (0, 2)]), us(100));
+    let sent = |rows: &MemorySink, port: u32, time_us: u64| {
+        let row = rows.queues.iter().find(|row| row.port == PortId::new(port) && row.time == us(time_us));
+        row.expect("the sample exists").sent.get()
     };
-    let (kept, _) = run(&plan);
-    let used = if sent(&kept, 1, 1_000) > 0 { 1 } else { 2 };
-    let other = 3 - used;
-    assert_eq!(sent(&kept, other, 1_000), 0, "one path");
-    plan.changes = vec![
-        Change { at: us(500), switch: 0, port: used, what: LinkEvent::Down },
-        Change { at: us(1_000), switch: 0, port: used, what: LinkEvent::Up },
+    let (rows, _) = run(&plan);
+    let used_port = if sent(&rows, 1, 1_000) > 0 { 1 } else { 2 };
+    let other_port = 3 - used_port;
+    assert_eq!(sent(&rows, other_port, 1_000), 0, "the connection uses one path");
+    plan.link_changes = vec![
+        plans::link_change(us(500), 0, used_port, LinkEvent::Down),
+        plans::link_change(us(1_000), 0, used_port, LinkEvent::Up),
     ];
-    let (kept, report) = run(&plan);
-    assert_eq!(sent(&kept, used, 500), sent(&kept, used, 1_000), "nothing while it is down");
-    assert!(sent(&kept, other, 1_000) > 10_000_000, "the other way carries all");
-    assert!(sent(&kept, used, 1_500) > sent(&kept, used, 1_000) + 10_000_000, "and then it is back");
-    assert_eq!(kept.messages.len(), 1, "{report:?}");
-    // Both ends down: the other spine's way back has no second way, and what is sent meanwhile is lost.
-    let both = |what, at| (1..=2).map(move |port| Change { at: us(at), switch: 0, port, what });
-    plan.changes = both(LinkEvent::Down, 500).chain(both(LinkEvent::Up, 1_000)).collect();
-    let (kept, report) = run(&plan);
-    assert!(report.timeouts > 0 && kept.drops.iter().all(|row| row.cause == DropCause::Link), "{report:?}");
-    assert!(!kept.drops.is_empty() && kept.messages.len() == 1, "{report:?}");
+    let (rows, report) = run(&plan);
+    assert_eq!(sent(&rows, used_port, 500), sent(&rows, used_port, 1_000), "a failed link sends no packets");
+    assert!(sent(&rows, other_port, 1_000) > 10_000_000, "the other path carries the traffic");
+    assert!(
+        sent(&rows, used_port, 1_500) > sent(&rows, used_port, 1_000) + 10_000_000,
+        "the recovered link is used again"
+    );
+    assert_eq!(rows.messages.len(), 1, "{report:?}");
+    // If both uplinks are down, there is no path, and packets are dropped.
+    let both_uplinks = |event, time| (1..=2).map(move |port| plans::link_change(us(time), 0, port, event));
+    plan.link_changes =
+        both_uplinks(LinkEvent::Down, 500).chain(both_uplinks(LinkEvent::Up, 1_000)).collect();
+    let (rows, report) = run(&plan);
+    assert!(report.timeouts > 0 && rows.drops.iter().all(|row| row.cause == DropCause::Link), "{report:?}");
+    assert!(!rows.drops.is_empty() && rows.messages.len() == 1, "{report:?}");
 }
 
 #[test]
-fn a_link_that_changes_its_rate_carries_so_much() {
+fn rate_change_takes_effect() {
     let mut plan = plans::plan(Topology::star(2, LINK), "fixed", &[(0, 1)]);
-    plan.laws[0].set("window", "200 packets").expect("reads");
+    plan.laws[0].set("window", "200 packets").expect("the value is valid");
     plan.stop = us(2_000);
-    plan.changes =
-        vec![Change { at: us(1_000), switch: 0, port: 1, what: LinkEvent::Rate(BitRate::from_gbps(50)) }];
-    (plan.watched_connections, plan.sample_every) = (vec![0], us(1_000));
-    let (kept, _) = run(&plan);
-    let bytes: Vec<u64> = kept.receivers.iter().map(|row| row.received.get()).collect();
+    plan.link_changes = vec![plans::link_change(us(1_000), 0, 1, LinkEvent::Rate(BitRate::from_gbps(50)))];
+    (plan.watched_connections, plan.sample_every) = (plans::connection_ids([0]), us(1_000));
+    let (rows, _) = run(&plan);
+    let bytes: Vec<u64> = rows.receivers.iter().map(|row| row.received.get()).collect();
     let gbps = [bytes[0] as f64 * 8e-6, (bytes[1] - bytes[0]) as f64 * 8e-6];
     assert!((198.0..200.1).contains(&gbps[0]) && (49.5..50.6).contains(&gbps[1]), "{gbps:?}");
 }
 
-/// Four hosts of a rack to four of another, over four spines.
-fn four_over_four() -> Plan {
+/// Builds a plan in which four hosts in one rack send to four hosts in another rack over four spines.
+fn four_flows_over_four_spines() -> Plan {
     let topology = Topology::Tiers(poseidon_plan::topology::Tiers {
         pods: 1,
         racks: 2,
@@ -267,71 +283,71 @@ fn four_over_four() -> Plan {
     let mut plan = plans::plan(topology, "swift", &ends);
     plan.stop = us(20_000);
     plan.switch.stamp = Stamp::Off;
-    plan.watched = (4..8).map(|port| (0, port)).collect();
-    (plan.watched_connections, plan.sample_every) = ((0..4).collect(), us(1_000));
+    plan.watched_ports = plans::switch_ports(&[(0, 4), (0, 5), (0, 6), (0, 7)]);
+    (plan.watched_connections, plan.sample_every) = (plans::connection_ids(0..4), us(1_000));
     plan
 }
 
 #[test]
-fn spraying_uses_all_ways_alike_and_hashing_does_not() {
-    let shares = |kept: &Kept| -> Vec<u64> {
-        let last = kept.queues.iter().rev().take(4).map(|row| row.sent.get()).collect::<Vec<_>>();
-        let all: u64 = last.iter().sum();
-        last.iter().map(|sent| sent * 100 / all.max(1)).collect()
+fn spraying_balances_all_paths_and_flow_hashing_does_not() {
+    let shares = |rows: &MemorySink| -> Vec<u64> {
+        let last = rows.queues.iter().rev().take(4).map(|row| row.sent.get()).collect::<Vec<_>>();
+        let total: u64 = last.iter().sum();
+        last.iter().map(|sent| sent * 100 / total.max(1)).collect()
     };
-    let mut plan = four_over_four();
+    let mut plan = four_flows_over_four_spines();
     let hashed = shares(&run(&plan).0);
-    assert!(hashed.contains(&0), "four flows rarely hash to four ways: {hashed:?}");
-    plan.transport.spread = Spread::PerPacket;
+    assert!(hashed.contains(&0), "four flows rarely hash to four paths: {hashed:?}");
+    plan.transport.load_balancing = LoadBalancing::PerPacket;
     plan.transport.recovery = Recovery::Selective { reordering: 64 };
-    let (kept, report) = run(&plan);
-    let sprayed = shares(&kept);
+    let (rows, report) = run(&plan);
+    let sprayed = shares(&rows);
     assert!(sprayed.iter().all(|share| (24..=26).contains(share)), "{sprayed:?}");
     assert_eq!(report.dropped, 0);
 }
 
 #[test]
-fn plb_finds_the_free_ways() {
-    let mut plan = four_over_four();
-    let rate = |kept: &Kept| received(kept).iter().sum::<u64>() as f64 * 8.0 / 20e6;
-    let (kept, report) = run(&plan);
-    let collided = rate(&kept);
+fn plb_finds_the_free_paths() {
+    let mut plan = four_flows_over_four_spines();
+    let rate = |rows: &MemorySink| received_bytes(rows).iter().sum::<u64>() as f64 * 8.0 / 20e6;
+    let (rows, report) = run(&plan);
+    let collided = rate(&rows);
     assert_eq!(report.repaths, 0);
     plan.transport.plb = Some(PlbParams::FALCON);
-    let (kept, report) = run(&plan);
-    let spread = rate(&kept);
-    println!("hashed {collided:.0} Gbps, with PLB {spread:.0} Gbps after {} changes of path", report.repaths);
-    assert!(report.repaths > 0 && collided < 650.0 && spread > 700.0, "{collided} {spread}");
+    let (rows, report) = run(&plan);
+    let with_plb = rate(&rows);
+    println!("hashed {collided:.0} Gbps, with PLB {with_plb:.0} Gbps after {} path changes", report.repaths);
+    assert!(report.repaths > 0 && collided < 650.0 && with_plb > 700.0, "{collided} {with_plb}");
 }
 
-/// HPCC and PowerTCP read no marks. They leave a congested path by the signal that they follow.
+/// HPCC and PowerTCP do not read marks, so PLB detects congestion from the law's signal.
 #[test]
-fn plb_moves_laws_that_read_no_marks() {
+fn plb_works_with_laws_that_ignore_marks() {
     for law in ["hpcc", "powertcp"] {
-        let mut plan = four_over_four();
-        plan.laws[0] = AnyParams::of(law).expect("a law of the table");
+        let mut plan = four_flows_over_four_spines();
+        plan.laws[0] = AnyParams::for_law(law).expect("the law exists");
         plan.switch.stamp = Stamp::HopRecords(RecordCarrier::Exact);
-        let rate = |kept: &Kept| received(kept).iter().sum::<u64>() as f64 * 8.0 / 20e6;
-        let (kept, report) = run(&plan);
-        let collided = rate(&kept);
+        let rate = |rows: &MemorySink| received_bytes(rows).iter().sum::<u64>() as f64 * 8.0 / 20e6;
+        let (rows, report) = run(&plan);
+        let collided = rate(&rows);
         assert_eq!(report.repaths, 0);
         plan.transport.plb = Some(PlbParams::FALCON);
-        let (kept, report) = run(&plan);
-        let spread = rate(&kept);
+        let (rows, report) = run(&plan);
+        let with_plb = rate(&rows);
         println!(
-            "{law}: hashed {collided:.0} Gbps, with PLB {spread:.0} Gbps after {} changes",
+            "{law}: hashed {collided:.0} Gbps, with PLB {with_plb:.0} Gbps after {} path changes",
             report.repaths
         );
-        // Four changes per flow and millisecond would be a flow that leaves a path it fills alone.
-        assert!((1..1_000).contains(&report.repaths), "{law}: {} changes of path", report.repaths);
-        assert!(spread > 1.05 * collided, "{law}: {collided} {spread}");
+        // A flow that has a path to itself must not keep changing paths.
+        assert!((1..1_000).contains(&report.repaths), "{law}: {} path changes", report.repaths);
+        assert!(with_plb > 1.05 * collided, "{law}: {collided} {with_plb}");
     }
 }
 
-/// A rack of a rotor sends to one other rack. In each week of three days it has one day of circuit at 100 Gbps; the rest of the time the
-/// packet network carries 25 Gbps.
+/// A rack in a rotor topology sends to one other rack. In each cycle of three matchings, one matching gives
+/// the rack a 100 Gbps circuit. The packet network carries 25 Gbps for the rest of the time.
 #[test]
-fn a_rotor_carries_what_its_calendar_says() {
+fn rotor_throughput_matches_its_schedule() {
     let link = |gbps| Link { rate: BitRate::from_gbps(gbps), delay: us(1) };
     let rotor = Rotor {
         racks: 4,
@@ -345,53 +361,75 @@ fn a_rotor_carries_what_its_calendar_says() {
     };
     let ends: Vec<_> = (0..8).map(|from| (from, from + 8)).collect();
     let mut plan = plans::plan(Topology::Rotor(rotor), "fixed", &ends);
-    // Enough to keep the queue full, whatever serves it.
-    plan.laws[0].set("window", "300 packets").expect("reads");
+    // The window keeps the queue full at both rates.
+    plan.laws[0].set("window", "300 packets").expect("the value is valid");
     plan.switch.stamp = Stamp::Off;
     plan.transport.mtu = Bytes::new(1_000);
     plan.transport.min_rto = Nanos::from_millis(100);
     plan.transport.first_rto = Nanos::from_millis(100);
     plan.stop = us(735 * 8);
-    (plan.watched, plan.sample_every) = (vec![(0, 8), (0, 9)], us(735));
-    (plan.watched_connections) = (0..8).collect();
-    let (kept, report) = run(&plan);
+    (plan.watched_ports, plan.sample_every) = (plans::switch_ports(&[(0, 8), (0, 9)]), us(735));
+    plan.watched_connections = plans::connection_ids(0..8);
+    let (rows, report) = run(&plan);
     assert_eq!(report.dropped, 0, "{report:?}");
-    let total = |at: u64| -> f64 {
-        kept.receivers.iter().filter(|row| row.at == us(at)).map(|row| row.received.get() as f64).sum()
+    let total_received = |time_us: u64| -> f64 {
+        rows.receivers.iter().filter(|row| row.time == us(time_us)).map(|row| row.received.get() as f64).sum()
     };
-    // Bytes in a week: 225 us at 12.5 kB/us and 510 us at 3.125 kB/us.
-    let week = 225.0 * 12_500.0 + 510.0 * 3_125.0;
-    let seen = (total(735 * 8) - total(735 * 4)) / 4.0;
-    println!("{:.0} kB a week, calendar {:.0} kB", seen / 1e3, week / 1e3);
-    assert!((seen / week - 1.0).abs() < 0.01, "{seen} {week}");
-    // Port 8 is the packet link, port 9 the circuit.
-    let sent = |port: u32, at: u64| {
-        let row = kept.queues.iter().find(|row| row.port == port && row.at == us(at)).expect("a sample");
+    // Bytes per cycle: 225 us at 12.5 kB/us and 510 us at 3.125 kB/us.
+    let per_cycle = 225.0 * 12_500.0 + 510.0 * 3_125.0;
+    let seen = (total_received(735 * 8) - total_received(735 * 4)) / 4.0;
+    println!("{:.0} kB per cycle, expected {:.0} kB", seen / 1e3, per_cycle / 1e3);
+    assert!((seen / per_cycle - 1.0).abs() < 0.01, "{seen} {per_cycle}");
+    // Port 8 is the packet link, and port 9 is the circuit.
+    let sent = |port: u32, time_us: u64| {
+        let row = rows
+            .queues
+            .iter()
+            .find(|row| row.port == PortId::new(port) && row.time == us(time_us))
+            .expect("the sample exists");
         row.sent.get() as f64
     };
-    let by = |port| (sent(port, 735 * 8) - sent(port, 735 * 4)) / 4.0;
-    assert!((by(8) / (510.0 * 3_125.0) - 1.0).abs() < 0.01, "{} by packets", by(8));
-    assert!((by(9) / (225.0 * 12_500.0) - 1.0).abs() < 0.01, "{} by circuit", by(9));
+    let per_cycle_on = |port| (sent(port, 735 * 8) - sent(port, 735 * 4)) / 4.0;
+    assert!(
+        (per_cycle_on(8) / (510.0 * 3_125.0) - 1.0).abs() < 0.01,
+        "{} bytes on the packet link",
+        per_cycle_on(8)
+    );
+    assert!(
+        (per_cycle_on(9) / (225.0 * 12_500.0) - 1.0).abs() < 0.01,
+        "{} bytes on the circuit",
+        per_cycle_on(9)
+    );
 }
 
-/// The same network once as a shape and once link by link: the same packets at the same times.
+/// Checks that a regular topology and the equivalent list of links produce the same packets at the same
+/// times.
 #[test]
-fn a_network_link_by_link_is_the_shape_it_describes() {
+fn list_of_links_behaves_like_the_regular_topology() {
     let chain = Topology::Chain(poseidon_plan::topology::Chain {
         switches: 3,
         hosts: 2,
         host_link: LINK,
         middle_link: LINK,
     });
-    let mut edges: Vec<Edge> =
-        (0..6).map(|host| Edge { a: End::Host(host), b: End::Switch(host / 2), link: LINK }).collect();
-    edges.extend((0..2).map(|left| Edge { a: End::Switch(left), b: End::Switch(left + 1), link: LINK }));
-    let listed = Topology::Edges(Edges::new(edges).expect("a network"));
+    let mut edges: Vec<Edge> = (0..6)
+        .map(|host| Edge {
+            a: Node::Host(HostId::new(host)),
+            b: Node::Switch(SwitchId::new(host / 2)),
+            link: LINK,
+        })
+        .collect();
+    edges.extend((0..2).map(|left| Edge {
+        a: Node::Switch(SwitchId::new(left)),
+        b: Node::Switch(SwitchId::new(left + 1)),
+        link: LINK,
+    }));
+    let link_list = Topology::Edges(Edges::new(edges).expect("the links form a network"));
     let run_on = |topology| {
         let mut plan = plans::plan(topology, "poseidon", &[(0, 4), (1, 3), (5, 2), (2, 0)]);
         plan.stop = us(2_000);
         plan.switch.mark = Step { threshold: Bytes::new(20_000) }.into();
         run(&plan)
     };
-    assert_eq!(run_on(chain), run_on(listed));
+    assert_eq!(run_on(chain), run_on(link_list));
 }

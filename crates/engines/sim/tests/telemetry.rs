@@ -1,33 +1,34 @@
-//! What laws are told is what happened: telemetry against the ground truth of the queue, and decoded values against real bytes.
+//! Checks that telemetry matches the computed queue state, and that decoded values match the wire format.
 
-use poseidon_plan::records::Kept;
+use poseidon_plan::records::MemorySink;
 use poseidon_plan::switch::{DelayCarrier, PerQueue, RecordCarrier, Stamp, Step};
 use poseidon_plan::traffic::{Amount, Message};
 use poseidon_plan::{Backend, Link, Plan, Report, Topology};
 use poseidon_sim::Simulator;
 use poseidon_testkit::{SplitMix64, plans};
-use poseidon_types::{BitRate, Bytes, Nanos, Picos};
+use poseidon_types::{BitRate, Bytes, ConnectionId, Nanos, Picos};
 
 const SENDERS: u32 = 64;
 const PACKETS: u32 = 20_000;
 
-fn run(plan: &Plan) -> (Kept, Report) {
+fn run(plan: &Plan) -> (MemorySink, Report) {
     run_with(&Simulator::default(), plan)
 }
 
-fn run_with(simulator: &Simulator, plan: &Plan) -> (Kept, Report) {
-    let mut kept = Kept::default();
-    let report = simulator.run(plan, &mut kept).expect("runs");
-    (kept, report)
+fn run_with(simulator: &Simulator, plan: &Plan) -> (MemorySink, Report) {
+    let mut rows = MemorySink::default();
+    let report = simulator.run(plan, &mut rows).expect("the plan runs");
+    (rows, report)
 }
 
-/// Packets at random times from many fast hosts over one slow link: one queue, which is the only one on the way.
-fn one_queue(stamp: Stamp) -> Plan {
+/// Builds a plan in which many fast hosts send packets at random times over one slow link, so there is only
+/// one queue.
+fn one_queue_plan(stamp: Stamp) -> Plan {
     let fast = Link { rate: BitRate::from_gbps(200), delay: Picos::new(1_000_000) };
     let slow = Link { rate: BitRate::from_gbps(25), delay: Picos::new(1_000_000) };
     let ends: Vec<_> = (0..SENDERS).map(|from| (from, SENDERS)).collect();
     let mut plan = plans::plan(Topology::dumbbell(SENDERS, fast, slow), "fixed", &ends);
-    plan.laws[0].set("window", "32768 packets").expect("reads");
+    plan.laws[0].set("window", "32768 packets").expect("the value is valid");
     plan.stop = Picos::MAX;
     plan.switch.stamp = stamp;
     plan.switch.buffer = PerQueue { size: Bytes::new(1 << 30) }.into();
@@ -35,80 +36,87 @@ fn one_queue(stamp: Stamp) -> Plan {
     plan.transport.min_rto = Nanos::from_millis(1_000_000);
     plan.transport.first_rto = Nanos::from_millis(1_000_000);
     let mut rng = SplitMix64::new(5);
-    // 320 ns per packet at the slow link; one every 356 ns on average: a load of 0.9.
-    let mut at = 0;
+    // A packet takes 320 ns on the slow link, and one packet arrives every 356 ns on average, so the load is
+    // 0.9.
+    let mut start_ps = 0;
     plan.messages = (0..PACKETS)
         .map(|_| {
-            at += rng.below(712_000);
-            let connection = u32::try_from(rng.below(u64::from(SENDERS))).expect("few");
-            Message { connection, at: Picos::new(at), amount: Amount::Exactly(plan.transport.mtu) }
+            start_ps += rng.below(712_000);
+            let connection = u32::try_from(rng.below(u64::from(SENDERS))).expect("the number is small");
+            let connection = ConnectionId::new(connection);
+            Message { connection, start: Picos::new(start_ps), amount: Amount::Exactly(plan.transport.mtu) }
         })
         .collect();
-    plan.watched_connections = (0..SENDERS).collect();
+    plan.watched_connections = plans::connection_ids(0..SENDERS);
     plan.log_decisions = true;
     plan
 }
 
-/// How long each packet waits at the slow link, ps, and how many wait behind it when it leaves; by connection and number.
-fn truth(plan: &Plan) -> Vec<((u32, u32), u64, u64)> {
-    let (own, shared) = (40_000, 320_000);
+/// Computes the waiting time of each packet at the slow link in ps, and the number of packets behind it when
+/// it departs. A packet is identified by its connection and sequence number.
+fn expected_queueing(plan: &Plan) -> Vec<((ConnectionId, u32), u64, u64)> {
+    let (sender_time, shared_time) = (40_000, 320_000);
     let mut free = vec![0; SENDERS as usize];
     let mut sent = vec![0; SENDERS as usize];
-    let mut arrivals: Vec<(u64, u32, u32)> = (plan.messages.iter())
+    let mut arrivals: Vec<(u64, ConnectionId, u32)> = (plan.messages.iter())
         .map(|message| {
-            let connection = message.connection as usize;
-            free[connection] = message.at.get().max(free[connection]) + own;
+            let connection = message.connection.index();
+            free[connection] = message.start.get().max(free[connection]) + sender_time;
             sent[connection] += 1;
             (free[connection], message.connection, sent[connection] - 1)
         })
         .collect();
     arrivals.sort_unstable();
-    let mut last = 0;
-    let mut starts = Vec::new();
-    for (at, ..) in &arrivals {
-        starts.push(last.max(*at));
-        last = starts[starts.len() - 1] + shared;
+    let mut free = 0;
+    let mut departures = Vec::new();
+    for (arrival, ..) in &arrivals {
+        departures.push(free.max(*arrival));
+        free = departures[departures.len() - 1] + shared_time;
     }
-    (arrivals.iter().zip(&starts).enumerate())
-        .map(|(index, ((at, connection, number), start))| {
-            // What leaves goes before what arrives at the same instant.
-            let come = arrivals.partition_point(|(other, ..)| other < start).max(index + 1);
-            ((*connection, *number), start - at, (come - index - 1) as u64)
+    (arrivals.iter().zip(&departures).enumerate())
+        .map(|(index, ((arrival, connection, seq), departure))| {
+            // Departures are processed before arrivals that occur at the same time.
+            let arrived = arrivals.partition_point(|(other, ..)| other < departure).max(index + 1);
+            ((*connection, *seq), departure - arrival, (arrived - index - 1) as u64)
         })
         .collect()
 }
 
 #[test]
-fn every_hop_delay_is_how_long_the_packet_waited() {
-    for (carrier, grain) in [(DelayCarrier::Exact, 1), (DelayCarrier::Shim, 256)] {
-        let plan = one_queue(Stamp::MaxHopDelay(carrier));
-        let (kept, _) = run(&plan);
-        let mut seen: Vec<_> = (kept.decisions.iter())
-            .map(|row| ((row.connection, row.packet), row.hop_delay.expect("every hop measures").get()))
+fn hop_delay_equals_the_waiting_time_of_the_packet() {
+    for (carrier, resolution) in [(DelayCarrier::Exact, 1), (DelayCarrier::Shim, 256)] {
+        let plan = one_queue_plan(Stamp::MaxHopDelay(carrier));
+        let (rows, _) = run(&plan);
+        let mut seen: Vec<_> = (rows.decisions.iter())
+            .map(|row| {
+                ((row.connection, row.packet), row.hop_delay.expect("every hop writes telemetry").get())
+            })
             .collect();
-        let mut expected: Vec<_> = truth(&plan)
+        let mut expected: Vec<_> = expected_queueing(&plan)
             .into_iter()
-            .map(|(which, waited, _)| (which, waited / 1_000 / grain * grain))
+            .map(|(packet, waited, _)| (packet, waited / 1_000 / resolution * resolution))
             .collect();
         seen.sort_unstable();
         expected.sort_unstable();
         assert_eq!(seen.len(), PACKETS as usize);
         assert!(seen == expected, "{carrier:?}");
-        assert!(expected.iter().filter(|(_, waited)| *waited > 1_000).count() > 1_000, "there was a queue");
+        assert!(expected.iter().filter(|(_, waited)| *waited > 1_000).count() > 1_000, "packets must queue");
     }
 }
 
 #[test]
-fn every_hop_record_has_the_queue_that_the_packet_left_behind() {
-    for (carrier, grain) in [(RecordCarrier::Exact, 1), (RecordCarrier::HpccNs3, 80)] {
-        let plan = one_queue(Stamp::HopRecords(carrier));
-        let (kept, _) = run(&plan);
-        let mut seen: Vec<_> = (kept.decisions.iter())
-            .map(|row| ((row.connection, row.packet), row.hop_queue.expect("every hop measures").get()))
+fn hop_record_contains_the_queue_length_at_departure() {
+    for (carrier, resolution) in [(RecordCarrier::Exact, 1), (RecordCarrier::HpccNs3, 80)] {
+        let plan = one_queue_plan(Stamp::HopRecords(carrier));
+        let (rows, _) = run(&plan);
+        let mut seen: Vec<_> = (rows.decisions.iter())
+            .map(|row| {
+                ((row.connection, row.packet), row.hop_queue.expect("every hop writes telemetry").get())
+            })
             .collect();
-        let mut expected: Vec<_> = truth(&plan)
+        let mut expected: Vec<_> = expected_queueing(&plan)
             .into_iter()
-            .map(|(which, _, behind)| (which, behind * 1_000 / grain * grain))
+            .map(|(packet, _, queue_len)| (packet, queue_len * 1_000 / resolution * resolution))
             .collect();
         seen.sort_unstable();
         expected.sort_unstable();
@@ -116,10 +124,9 @@ fn every_hop_record_has_the_queue_that_the_packet_left_behind() {
     }
 }
 
-/// Telemetry that lives in the bytes of its format gives the same run as decoded values, packet by packet and decision by
-/// decision.
+/// Checks that wire-format telemetry leads to the same packets and decisions as decoded values.
 #[test]
-fn real_bytes_give_the_same_run() {
+fn wire_format_does_not_change_the_result() {
     let table = [
         ("poseidon", Stamp::MaxHopDelay(DelayCarrier::Shim)),
         ("hpcc", Stamp::HopRecords(RecordCarrier::HpccNs3)),
@@ -131,12 +138,13 @@ fn real_bytes_give_the_same_run() {
         plan.stop = Picos::from_nanos(Nanos::from_millis(2));
         plan.switch.stamp = stamp;
         plan.switch.mark = Step { threshold: Bytes::new(50_000) }.into();
-        plan.watched_connections = (0..u32::try_from(ends.len()).expect("few")).collect();
+        plan.watched_connections =
+            plans::connection_ids(0..u32::try_from(ends.len()).expect("the number is small"));
         plan.log_decisions = true;
         let decoded = run(&plan);
-        let bytes = run_with(&Simulator { through_bytes: true, ..Simulator::default() }, &plan);
+        let wire_format = run_with(&Simulator { wire_format_telemetry: true, ..Simulator::default() }, &plan);
         assert!(decoded.1.packet_hops > 100_000 && decoded.1.decisions_with_telemetry > 10_000, "{law}");
-        assert!(decoded.0 == bytes.0, "{law}: other rows");
-        assert_eq!(decoded.1, bytes.1, "{law}");
+        assert!(decoded.0 == wire_format.0, "{law}: the rows differ");
+        assert_eq!(decoded.1, wire_format.1, "{law}");
     }
 }

@@ -1,50 +1,56 @@
-//! Which congestion control a law of a plan is in Linux: Poseidon, Swift and DCTCP are ours, in BPF; the others are the kernel's own.
+//! Maps a plan's laws to Linux congestion controls. Poseidon, Swift and DCTCP are our BPF programs. The kernel
+//! provides the other congestion controls.
+//!
+//! Poseidon is registered under a name that contains the process id, so `poseidon tcp enable` still works during a run.
 
 use crate::layout::Layout;
-use crate::room::Cgroup;
-use crate::{Result, failed};
+use crate::private_netns::Cgroup;
+use crate::{Result, machine_error};
 use poseidon_laws::AnyParams;
 use poseidon_linux::peers::Peer;
-use poseidon_linux::tcp::{self, Settings};
+use poseidon_linux::tcp::{self, ControlName, Settings};
 use poseidon_plan::{Plan, PlanError};
 
-/// Laws whose parameters Linux has fixed.
-const AS_THEY_ARE: [&str; 3] = ["cubic", "bbr", "dctcp"];
+/// The laws whose parameters are fixed by Linux.
+const FIXED_LAWS: [&str; 3] = ["cubic", "bbr", "dctcp"];
 
-/// Whether a plan asks for nothing that Linux does not do.
-fn is_left_to_linux(params: &AnyParams) -> bool {
-    let Some(plain) = AnyParams::of(params.law()) else { return false };
+/// Returns whether the parameters match those that Linux uses.
+fn are_linux_parameters(params: &AnyParams) -> bool {
+    let Some(plain) = AnyParams::for_law(params.law_name()) else { return false };
     let mut linux = plain.clone();
-    // Where there is no such preset, this stays as it is.
-    let _ = linux.preset("linux");
+    // If the law has no such preset, its parameters do not change.
+    let _ = linux.apply_preset("linux");
     [plain, linux].contains(params)
 }
 
-/// The congestion controls of a run, in the kernel until this is dropped.
+/// The congestion controls used in a run. Dropping this value unregisters them.
 pub(crate) struct Laws {
-    /// By law of the plan: what a socket asks for.
-    names: Vec<&'static str>,
+    /// The names for `setsockopt`, indexed by the plan's law number.
+    names: Vec<String>,
     _peers: Vec<Peer>,
-    poseidon: Option<Cgroup>,
+    poseidon_cgroup: Option<Cgroup>,
 }
 
 impl Laws {
     pub(crate) fn register(plan: &Plan, layout: &Layout) -> Result<Self> {
-        let mut laws = Self { names: Vec::new(), _peers: Vec::new(), poseidon: None };
-        let mut ours: Vec<&AnyParams> = Vec::new();
+        let mut laws = Self { names: Vec::new(), _peers: Vec::new(), poseidon_cgroup: None };
+        let mut registered: Vec<&AnyParams> = Vec::new();
         for params in &plan.laws {
-            let name = params.law();
-            let is_there = ours.iter().any(|other| other.law() == name);
-            if is_there && !ours.contains(&params) {
+            let name = params.law_name();
+            let is_registered = registered.iter().any(|other| other.law_name() == name);
+            if is_registered && !registered.contains(&params) {
                 return Err(PlanError::Unsupported(
-                    "one law with two sets of parameters; run them in cells of their own",
+                    "one law with two sets of parameters; run them in separate cells",
                 ));
             }
-            if !is_there {
+            if !is_registered {
                 laws.add(params, plan, layout)?;
-                ours.push(params);
+                registered.push(params);
             }
-            laws.names.push(name);
+            laws.names.push(match params {
+                AnyParams::Poseidon(_) => control_name().to_string(),
+                _ => name.to_owned(),
+            });
         }
         Ok(laws)
     }
@@ -52,62 +58,70 @@ impl Laws {
     fn add(&mut self, params: &AnyParams, plan: &Plan, layout: &Layout) -> Result<()> {
         match params {
             AnyParams::Poseidon(law) => {
-                let cgroup = Cgroup::join().map_err(|why| failed("making a cgroup", why))?;
+                let cgroup = Cgroup::join().map_err(|error| machine_error("creating a cgroup", error))?;
                 let settings = Settings {
                     law: law.clone(),
-                    // Connections are opened while nothing waits, so each has seen the empty path.
+                    // Connections open while the network is idle, so each connection measures the empty path.
                     base_rtt: None,
                     delay_guard: None,
-                    // Sockets ask for their law themselves.
+                    // Each socket chooses its law.
                     default: false,
                     ack_every_packet: true,
                     coexistence: plan.transport.coexistence,
                     cgroup: Some(cgroup.path.clone()),
+                    control_name: control_name(),
                 };
-                let on = tcp::enable(&settings);
-                self.poseidon = Some(cgroup);
-                on.map(drop).map_err(|why| failed("switching Poseidon on in TCP", why))
+                let enabled = tcp::enable(&settings);
+                self.poseidon_cgroup = Some(cgroup);
+                enabled.map(drop).map_err(|error| machine_error("enabling Poseidon in TCP", error))
             }
             AnyParams::Swift(law) => {
-                // One target for all: that of the longest way.
+                // All connections share the target of the longest path.
                 let hops =
                     plan.connections.iter().map(|c| layout.route(c.from, c.to).len()).max().unwrap_or(1);
                 let peer = Peer::swift(law, u8::try_from(hops).unwrap_or(u8::MAX));
-                self._peers.push(peer.map_err(|why| failed("Swift in TCP", why))?);
+                self._peers.push(peer.map_err(|error| machine_error("Swift in TCP", error))?);
                 Ok(())
             }
-            own if AS_THEY_ARE.contains(&own.law()) && !is_left_to_linux(own) => Err(PlanError::Unsupported(
-                "parameters of cubic, bbr and dctcp, which run as Linux has them; leave out all but preset = \"linux\"",
-            )),
+            fixed if FIXED_LAWS.contains(&fixed.law_name()) && !are_linux_parameters(fixed) => {
+                Err(PlanError::Unsupported(
+                    "parameters of cubic, bbr and dctcp, which Linux fixes; leave out all but preset = \"linux\"",
+                ))
+            }
             AnyParams::Dctcp(_) => {
-                self._peers.push(Peer::dctcp().map_err(|why| failed("DCTCP in TCP", why))?);
+                self._peers.push(Peer::dctcp().map_err(|error| machine_error("DCTCP in TCP", error))?);
                 Ok(())
             }
-            own if AS_THEY_ARE.contains(&own.law()) => Ok(()),
+            fixed if FIXED_LAWS.contains(&fixed.law_name()) => Ok(()),
             _ => Err(PlanError::Unsupported(
-                "this law; Linux has poseidon, swift, dctcp, cubic and bbr here, the simulator has all",
+                "this law; the testbed has poseidon, swift, dctcp, cubic and bbr, the simulator has all laws",
             )),
         }
     }
 
-    /// What a socket of this law asks for.
-    pub(crate) fn name(&self, law: u32) -> &'static str {
-        self.names[law as usize]
+    /// Returns a law's name for `setsockopt`.
+    pub(crate) fn name(&self, law: u32) -> &str {
+        &self.names[law as usize]
     }
 
-    /// Whether some flows run Poseidon.
+    /// Returns whether any flow uses Poseidon.
     pub(crate) const fn has_poseidon(&self) -> bool {
-        self.poseidon.is_some()
+        self.poseidon_cgroup.is_some()
     }
 }
 
 impl Drop for Laws {
     fn drop(&mut self) {
-        if self.poseidon.is_some() {
-            // It may never have been on.
+        if self.has_poseidon() {
+            // Enabling may have failed.
             let _ = tcp::disable();
         }
     }
+}
+
+/// Returns the name under which Poseidon is registered in this run.
+fn control_name() -> ControlName {
+    ControlName::for_process(std::process::id())
 }
 
 #[cfg(test)]
@@ -115,14 +129,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_linux_fixes_may_not_be_set() {
+    fn fixed_parameters_cannot_be_changed() {
         let cubic = |change: fn(&mut AnyParams)| {
-            let mut params = AnyParams::of("cubic").expect("a law of the table");
+            let mut params = AnyParams::for_law("cubic").expect("cubic is a law");
             change(&mut params);
-            is_left_to_linux(&params)
+            are_linux_parameters(&params)
         };
         assert!(cubic(|_| {}));
-        assert!(cubic(|params| params.preset("linux").expect("it has one")));
-        assert!(!cubic(|params| params.set("beta", "0.5").expect("within the domain")));
+        assert!(cubic(|params| params.apply_preset("linux").expect("cubic has this preset")));
+        assert!(!cubic(|params| params.set("beta", "0.5").expect("the value is in range")));
     }
 }

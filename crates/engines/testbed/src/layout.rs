@@ -1,56 +1,56 @@
-//! What is built for a plan: namespaces, devices, ways. Nothing here touches the machine.
+//! Plans the namespaces, devices and routes of a network. This module does not modify the machine.
 
-use poseidon_plan::switch::{AnyBuffer, AnyMark, Pause, Stamp};
-use poseidon_plan::topology::{Edges, End};
-use poseidon_plan::transport::{Echo, Recovery, Spread};
-use poseidon_plan::{Link, Plan, PlanError};
-use poseidon_types::{BitRate, Bytes, Nanos, Picos, Signals};
+use poseidon_plan::switch::{AnyBufferPolicy, AnyMarkPolicy, Pause, Stamp};
+use poseidon_plan::topology::{Edges, Node};
+use poseidon_plan::transport::{Echo, LoadBalancing, Recovery};
+use poseidon_plan::{Link, Plan, PlanError, SwitchPort};
+use poseidon_types::{BitRate, Bytes, HostId, Nanos, Picos, PortId, Signals, SwitchId};
 
-/// The fastest link that is shaped. Beyond, a virtual machine cannot hold a rate, and a link is as fast as the machine.
-pub const FASTEST_SHAPED: BitRate = BitRate::from_mbps(500);
+/// The maximum rate of a shaped link. A virtual machine cannot sustain higher rates.
+pub const MAX_SHAPED_RATE: BitRate = BitRate::from_mbps(500);
 
-/// The shortest delay that is made; packets take some 20 us for a hop anyway.
-pub const SHORTEST_DELAY: Picos = Picos::from_nanos(Nanos::from_micros(50));
+/// The minimum link delay that is emulated. Without emulation, a hop takes about 20 us.
+pub const MIN_DELAY: Picos = Picos::from_nanos(Nanos::from_micros(50));
 
-/// How often queues may be written down.
-pub const SHORTEST_SAMPLE: Picos = Picos::from_nanos(Nanos::from_millis(1));
+/// The minimum sampling interval.
+pub const MIN_SAMPLE_INTERVAL: Picos = Picos::from_nanos(Nanos::from_millis(1));
 
-/// Payload of a full packet at Ethernet's 1500 bytes, with timestamps and our option.
-pub const LARGEST_MTU: Bytes = Bytes::new(1_440);
+/// The payload of a full 1500-byte packet that carries timestamps and our option.
+pub const MAX_PAYLOAD: Bytes = Bytes::new(1_440);
 
-/// Namespaces are processes' homes and cost little, but an address has 16 bits for them here.
-const MOST_HOSTS: u32 = 1_000;
+/// The maximum number of hosts. Addresses use 16 bits for the host.
+const MAX_HOSTS: u32 = 1_000;
 
-/// A network that can be built.
+/// A network that the testbed can build.
 #[derive(Clone, Debug)]
 pub struct Layout {
     edges: Edges,
-    /// By switch, and then by host: the port that leads there.
-    towards: Vec<Vec<u32>>,
+    /// The port that leads to each host, indexed by switch and host.
+    next_ports: Vec<Vec<PortId>>,
 }
 
 /// A device at one end of a wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Whose.
-    pub end: End,
-    /// Its name there.
+    /// The node that the device belongs to.
+    pub node: Node,
+    /// The device's name within the node.
     pub name: String,
 }
 
-/// Two devices and the link between them.
+/// A link and its two devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wire {
-    /// One end.
+    /// The first end.
     pub a: Device,
-    /// The other.
+    /// The second end.
     pub b: Device,
-    /// What is between them.
+    /// The rate and the delay.
     pub link: Link,
 }
 
-/// What hosts in Linux can tell a law.
-pub fn supplies(plan: &Plan) -> Signals {
+/// Returns the signals that Linux hosts supply to a law.
+pub fn available_signals(plan: &Plan) -> Signals {
     let telemetry = match plan.switch.stamp {
         Stamp::MaxHopDelay(_) => Signals::MAX_HOP_DELAY | Signals::REVERSE_MAX_HOP_DELAY,
         Stamp::Off | Stamp::HopRecords(_) => Signals::NONE,
@@ -59,174 +59,200 @@ pub fn supplies(plan: &Plan) -> Signals {
 }
 
 impl Layout {
-    /// What is built for a plan, or why it cannot be.
-    pub fn of(plan: &Plan) -> Result<Self, PlanError> {
-        refuse(plan)?;
+    /// Plans the network, or returns the reason why the testbed does not support it.
+    pub fn new(plan: &Plan) -> Result<Self, PlanError> {
+        check_support(plan)?;
         let unsupported = PlanError::Unsupported("circuits: choose another topology");
         let edges = plan.topology.to_edges().ok_or(unsupported)?;
-        if edges.hosts() > MOST_HOSTS {
+        if edges.hosts() > MAX_HOSTS {
             return Err(PlanError::Unsupported("more than 1000 hosts"));
         }
-        let distances: Vec<Vec<u32>> = (0..edges.switches()).map(|switch| edges.distances(switch)).collect();
-        let towards = |at: u32| {
+        let switches = || (0..edges.switches()).map(SwitchId::new);
+        let distances: Vec<Vec<u32>> = switches().map(|switch| edges.distances(switch)).collect();
+        let ports_of = |switch: SwitchId| {
             (0..edges.hosts())
-                .map(|host| towards(&edges, &distances, at, host))
+                .map(|host| find_next_port(&edges, &distances, switch, HostId::new(host)))
                 .collect::<Result<Vec<_>, _>>()
         };
-        let towards = (0..edges.switches()).map(towards).collect::<Result<_, _>>()?;
-        Ok(Self { edges, towards })
+        let next_ports = switches().map(ports_of).collect::<Result<_, _>>()?;
+        Ok(Self { edges, next_ports })
     }
 
-    /// Hosts.
+    /// Returns the number of hosts.
     pub fn hosts(&self) -> u32 {
         self.edges.hosts()
     }
 
-    /// Switches.
+    /// Returns the number of switches.
     pub fn switches(&self) -> u32 {
         self.edges.switches()
     }
 
-    /// Ports of a switch.
-    pub fn ports(&self, switch: u32) -> u32 {
-        count(self.edges.ports(switch).len())
+    /// Returns the ids of all hosts.
+    pub fn host_ids(&self) -> impl Iterator<Item = HostId> + use<> {
+        (0..self.hosts()).map(HostId::new)
     }
 
-    /// What is behind a port, and the link there.
-    pub fn behind(&self, switch: u32, port: u32) -> (End, Link) {
-        self.edges.ports(switch)[port as usize]
+    /// Returns the ids of all switches.
+    pub fn switch_ids(&self) -> impl Iterator<Item = SwitchId> + use<> {
+        (0..self.switches()).map(SwitchId::new)
     }
 
-    /// The switch of a host.
-    pub fn switch_of(&self, host: u32) -> u32 {
+    /// Returns the ports of a switch.
+    pub fn ports(&self, switch: SwitchId) -> impl Iterator<Item = PortId> + use<> {
+        (0..self.edges.ports(switch).len()).map(PortId::from_index)
+    }
+
+    /// Returns the number of ports on a switch.
+    pub fn port_count(&self, switch: SwitchId) -> u32 {
+        u32::try_from(self.edges.ports(switch).len()).expect("a switch has fewer than 2^32 ports")
+    }
+
+    /// Returns the node at the other end of a port, and the link to it.
+    pub fn peer_of(&self, switch: SwitchId, port: PortId) -> (Node, Link) {
+        self.edges.ports(switch)[port.index()]
+    }
+
+    /// Returns the switch that a host is connected to.
+    pub fn switch_of(&self, host: HostId) -> SwitchId {
         self.edges.switch_of(host)
     }
 
-    /// The port by which a switch reaches a host.
-    pub fn towards(&self, switch: u32, host: u32) -> u32 {
-        self.towards[switch as usize][host as usize]
+    /// Returns the port through which a switch reaches a host.
+    pub fn next_port(&self, switch: SwitchId, host: HostId) -> PortId {
+        self.next_ports[switch.index()][host.index()]
     }
 
-    /// Switches and the ports by which packets leave them.
-    pub fn route(&self, from: u32, to: u32) -> Vec<(u32, u32)> {
+    /// Returns the switches along a path, with their egress ports.
+    pub fn route(&self, from: HostId, to: HostId) -> Vec<SwitchPort> {
         let mut route = Vec::new();
-        let mut at = self.edges.switch_of(from);
+        let mut switch = self.edges.switch_of(from);
         loop {
-            let port = self.towards(at, to);
-            route.push((at, port));
-            match self.behind(at, port).0 {
-                End::Host(_) => return route,
-                End::Switch(next) => at = next,
+            let port = self.next_port(switch, to);
+            route.push(SwitchPort::new(switch, port));
+            match self.peer_of(switch, port).0 {
+                Node::Host(_) => return route,
+                Node::Switch(next) => switch = next,
             }
         }
     }
 
-    /// Every wire once.
+    /// Returns every link exactly once.
     pub fn wires(&self) -> Vec<Wire> {
         let mut wires = Vec::new();
-        for switch in 0..self.switches() {
-            for port in 0..self.ports(switch) {
-                let here = Device { end: End::Switch(switch), name: port_name(port) };
-                let (end, link) = self.behind(switch, port);
-                match end {
-                    End::Host(_) => {
-                        let b = Device { end, name: HOST_DEVICE.to_owned() };
-                        wires.push(Wire { a: here, b, link });
+        for switch in self.switch_ids() {
+            for port in self.ports(switch) {
+                let device = Device { node: Node::Switch(switch), name: port_name(port) };
+                let (node, link) = self.peer_of(switch, port);
+                match node {
+                    Node::Host(_) => {
+                        let b = Device { node, name: HOST_DEVICE.to_owned() };
+                        wires.push(Wire { a: device, b, link });
                     }
-                    // Seen from the other end as well.
-                    End::Switch(other) if other > switch => {
-                        let back = self.port_back(switch, port, other);
-                        wires.push(Wire { a: here, b: Device { end, name: port_name(back) }, link });
+                    // A link between switches appears at both switches.
+                    Node::Switch(other) if other > switch => {
+                        let peer_port = self.peer_port(switch, port, other);
+                        wires.push(Wire { a: device, b: Device { node, name: port_name(peer_port) }, link });
                     }
-                    End::Switch(_) => {}
+                    Node::Switch(_) => {}
                 }
             }
         }
         wires
     }
 
-    /// The port at the other end of a link between switches: the n-th link between the two is the n-th on both sides.
-    fn port_back(&self, switch: u32, port: u32, other: u32) -> u32 {
-        let to = |at: u32, goal: u32| {
-            (0..self.ports(at)).filter(move |port| self.behind(at, *port).0 == End::Switch(goal))
+    /// Returns the port at the other end of a link between switches. Parallel links appear in the same order at both
+    /// ends.
+    fn peer_port(&self, switch: SwitchId, port: PortId, other: SwitchId) -> PortId {
+        let ports_to = |from: SwitchId, to: SwitchId| {
+            self.ports(from).filter(move |port| self.peer_of(from, *port).0 == Node::Switch(to))
         };
-        let nth = to(switch, other).take_while(|before| *before != port).count();
-        to(other, switch).nth(nth).expect("a link has two ends")
+        let index = ports_to(switch, other).take_while(|earlier| *earlier != port).count();
+        ports_to(other, switch).nth(index).expect("a link has two ends")
     }
 }
 
-/// The device of a host.
+/// The name of a host's device.
 pub const HOST_DEVICE: &str = "e0";
 
-/// The device of a switch's port.
-pub fn port_name(port: u32) -> String {
-    format!("p{port}")
+/// Returns the device name of a switch port.
+pub fn port_name(port: PortId) -> String {
+    format!("p{}", port.get())
 }
 
-/// What cannot be done here, each with what to do instead.
-fn refuse(plan: &Plan) -> Result<(), PlanError> {
-    let no = |what| Err(PlanError::Unsupported(what));
-    if !matches!(plan.switch.buffer, AnyBuffer::PerQueue(_)) {
-        return no("shared buffers; set switch.buffer to { policy = \"per-queue\", size = \"300 kB\" }");
-    }
-    if plan.switch.pause != Pause::Off {
-        return no("flow control; leave out switch.pfc");
-    }
-    if plan.switch.priorities != 1 {
-        return no("several queues per port; set switch.priorities to 1");
-    }
-    if !matches!(plan.switch.mark, AnyMark::Off(_) | AnyMark::CodelRfc(_) | AnyMark::CodelTofino(_)) {
-        return no("this marking; set switch.mark to \"codel-rfc\" or \"codel-tofino\"");
-    }
-    if matches!(plan.switch.stamp, Stamp::HopRecords(_)) {
-        return no(
-            "records of hops, which no Linux host reads; choose a law that needs the largest hop delay",
+/// Rejects plans that the testbed does not support. Each error suggests a remedy.
+fn check_support(plan: &Plan) -> Result<(), PlanError> {
+    let unsupported = |what| Err(PlanError::Unsupported(what));
+    if !matches!(plan.switch.buffer, AnyBufferPolicy::PerQueue(_)) {
+        return unsupported(
+            "shared buffers; set switch.buffer to { policy = \"per-queue\", size = \"300 kB\" }",
         );
     }
-    if plan.transport.mtu > LARGEST_MTU {
-        return no("packets with more than 1440 bytes of payload; set transport.mtu to \"1440 B\" or less");
+    if plan.switch.pause != Pause::Off {
+        return unsupported("flow control; leave out switch.pfc");
+    }
+    if plan.switch.priorities != 1 {
+        return unsupported("several queues per port; set switch.priorities to 1");
+    }
+    if !matches!(
+        plan.switch.mark,
+        AnyMarkPolicy::Off(_) | AnyMarkPolicy::CodelRfc(_) | AnyMarkPolicy::CodelTofino(_)
+    ) {
+        return unsupported("this marking; set switch.mark to \"codel-rfc\" or \"codel-tofino\"");
+    }
+    if matches!(plan.switch.stamp, Stamp::HopRecords(_)) {
+        return unsupported(
+            "hop records, which Linux hosts do not read; choose a law that needs only the largest hop delay",
+        );
+    }
+    if plan.transport.mtu > MAX_PAYLOAD {
+        return unsupported(
+            "packets with more than 1440 bytes of payload; set transport.mtu to \"1440 B\" or less",
+        );
     }
     if plan.transport.recovery == Recovery::GoBackN {
-        return no("go-back-n; Linux has selective acknowledgements");
+        return unsupported("go-back-n; Linux uses selective acknowledgements");
     }
     if matches!(plan.transport.echo, Echo::Notification { .. }) {
-        return no("notifications of congestion; set transport.echo to \"until-reduced\"");
+        return unsupported("congestion notification packets; set transport.echo to \"until-reduced\"");
     }
-    if plan.transport.spread != Spread::PerFlow || plan.transport.plb.is_some() {
-        return no("packets that leave their path; leave out transport.spray and transport.plb");
+    if plan.transport.load_balancing != LoadBalancing::PerFlow || plan.transport.plb.is_some() {
+        return unsupported("packet spraying and path changes; leave out transport.spray and transport.plb");
     }
-    if !plan.after.is_empty() {
-        return no("messages that wait for others");
+    if !plan.dependencies.is_empty() {
+        return unsupported("messages that wait for others");
     }
-    if !plan.changes.is_empty() {
-        return no("links that change");
+    if !plan.link_changes.is_empty() {
+        return unsupported("links that change");
     }
     if plan.log_decisions {
-        return no("the decisions of each ACK; leave out observe.decisions");
+        return unsupported("a record of each decision; leave out observe.decisions");
     }
-    if plan.sample_every < SHORTEST_SAMPLE {
-        return no("samples more often than every millisecond; set observe.sample to \"1 ms\" or more");
+    if plan.sample_every < MIN_SAMPLE_INTERVAL {
+        return unsupported("samples more than once per millisecond; set observe.sample to \"1 ms\" or more");
     }
     Ok(())
 }
 
-/// The port of `at` that leads nearer to a host. Linux would spread flows over equal ways by its own hash.
-fn towards(edges: &Edges, distances: &[Vec<u32>], at: u32, host: u32) -> Result<u32, PlanError> {
-    let goal = edges.switch_of(host) as usize;
-    let left = distances[goal][at as usize];
-    let leads = |(_, (end, _)): &(usize, &(End, Link))| match *end {
-        End::Host(other) => left == 0 && other == host,
-        End::Switch(other) => left > 0 && distances[goal][other as usize] < left,
+/// Returns a switch's port on the shortest path to a host. Networks with several shortest paths are rejected because
+/// Linux would choose a path with its own hash.
+fn find_next_port(
+    edges: &Edges,
+    distances: &[Vec<u32>],
+    switch: SwitchId,
+    host: HostId,
+) -> Result<PortId, PlanError> {
+    let destination = edges.switch_of(host).index();
+    let distance = distances[destination][switch.index()];
+    let is_closer = |(_, (node, _)): &(usize, &(Node, Link))| match *node {
+        Node::Host(other) => distance == 0 && other == host,
+        Node::Switch(other) => distance > 0 && distances[destination][other.index()] < distance,
     };
-    let mut ways = edges.ports(at).iter().enumerate().filter(leads);
-    match (ways.next(), ways.next()) {
-        (Some((port, _)), None) => Ok(count(port)),
-        _ => Err(PlanError::Unsupported("several equally short ways between hosts; give it one")),
+    let mut ports = edges.ports(switch).iter().enumerate().filter(is_closer);
+    match (ports.next(), ports.next()) {
+        (Some((port, _)), None) => Ok(PortId::from_index(port)),
+        _ => Err(PlanError::Unsupported("several shortest paths between hosts; leave only one")),
     }
-}
-
-fn count(n: usize) -> u32 {
-    u32::try_from(n).expect("a plan numbers fewer than 2^32 of anything")
 }
 
 #[cfg(test)]
@@ -238,48 +264,53 @@ mod tests {
 
     const SLOW: Link = Link { rate: BitRate::from_mbps(100), delay: Picos::ZERO };
 
-    /// What the testbed takes, on this topology.
+    /// Returns a plan that the testbed supports.
     fn plan(topology: Topology) -> Plan {
         let mut plan = plans::plan(topology, "cubic", &[]);
-        plan.switch.buffer = AnyBuffer::PerQueue(PerQueue { size: Bytes::new(300_000) });
+        plan.switch.buffer = AnyBufferPolicy::PerQueue(PerQueue { size: Bytes::new(300_000) });
         plan.switch.stamp = Stamp::Off;
-        plan.transport.mtu = LARGEST_MTU;
-        plan.sample_every = SHORTEST_SAMPLE;
+        plan.transport.mtu = MAX_PAYLOAD;
+        plan.sample_every = MIN_SAMPLE_INTERVAL;
         plan
     }
 
     #[test]
-    fn every_link_is_one_wire_and_ways_lead_over_them() {
-        let layout = Layout::of(&plan(Topology::dumbbell(2, SLOW, SLOW))).expect("a plain network");
+    fn every_link_is_one_wire_and_routes_use_them() {
+        let layout = Layout::new(&plan(Topology::dumbbell(2, SLOW, SLOW))).expect("the network is supported");
         let ends: Vec<String> = layout
             .wires()
             .iter()
-            .map(|wire| format!("{}:{}-{}:{}", wire.a.end, wire.a.name, wire.b.end, wire.b.name))
+            .map(|wire| format!("{}:{}-{}:{}", wire.a.node, wire.a.name, wire.b.node, wire.b.name))
             .collect();
         assert_eq!(ends, ["s0:p0-h0:e0", "s0:p1-h1:e0", "s0:p2-s1:p2", "s1:p0-h2:e0", "s1:p1-h3:e0"]);
-        assert_eq!(layout.route(0, 1), [(0, 1)]);
-        assert_eq!(layout.route(0, 3), [(0, 2), (1, 1)]);
-        assert_eq!(layout.route(3, 0), [(1, 2), (0, 0)]);
+        let route = |from, to| -> Vec<(u32, u32)> {
+            let route = layout.route(HostId::new(from), HostId::new(to));
+            route.iter().map(|hop| (hop.switch.get(), hop.port.get())).collect()
+        };
+        assert_eq!(route(0, 1), [(0, 1)]);
+        assert_eq!(route(0, 3), [(0, 2), (1, 1)]);
+        assert_eq!(route(3, 0), [(1, 2), (0, 0)]);
     }
 
     #[test]
-    fn two_links_between_two_switches_are_two_ways() {
+    fn parallel_links_are_refused() {
         let links = "h0 s0 1 Gbps 1 us\nh1 s1 1 Gbps 1 us\ns0 s1 1 Gbps 1 us\ns0 s1 1 Gbps 1 us";
-        let edges = Edges::parse(links).expect("reads");
-        let refusal = Layout::of(&plan(Topology::Edges(edges))).expect_err("which?").to_string();
-        assert!(refusal.contains("several equally short ways"), "{refusal}");
+        let edges = Edges::parse(links).expect("the edges are valid");
+        let refusal =
+            Layout::new(&plan(Topology::Edges(edges))).expect_err("there are two paths").to_string();
+        assert!(refusal.contains("several shortest paths"), "{refusal}");
     }
 
     #[test]
-    fn what_linux_cannot_do_is_refused_with_what_to_do_instead() {
-        let refused = |change: fn(&mut Plan)| {
+    fn unsupported_plans_are_refused_with_a_remedy() {
+        let refusal_of = |change: fn(&mut Plan)| {
             let mut plan = plan(Topology::star(2, SLOW));
             change(&mut plan);
-            Layout::of(&plan).expect_err("refused").to_string()
+            Layout::new(&plan).expect_err("the plan is not supported").to_string()
         };
-        assert!(refused(|plan| plan.switch.priorities = 2).ends_with("set switch.priorities to 1"));
-        assert!(refused(|plan| plan.transport.mtu = Bytes::new(4_096)).contains("\"1440 B\""));
-        assert!(refused(|plan| plan.sample_every = Picos::new(1_000_000)).contains("\"1 ms\""));
-        assert!(refused(|plan| plan.transport.recovery = Recovery::GoBackN).contains("go-back-n"));
+        assert!(refusal_of(|plan| plan.switch.priorities = 2).ends_with("set switch.priorities to 1"));
+        assert!(refusal_of(|plan| plan.transport.mtu = Bytes::new(4_096)).contains("\"1440 B\""));
+        assert!(refusal_of(|plan| plan.sample_every = Picos::new(1_000_000)).contains("\"1 ms\""));
+        assert!(refusal_of(|plan| plan.transport.recovery = Recovery::GoBackN).contains("go-back-n"));
     }
 }

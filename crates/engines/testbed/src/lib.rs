@@ -1,67 +1,69 @@
-//! A [`Backend`] of real packets: a scenario's network as network namespaces of this machine, with Linux's own TCP at its ends.
+//! A [`Backend`] that uses real packets. It builds the network of a scenario from network namespaces, and its hosts
+//! run Linux TCP.
 //!
 //! ```text
 //!   Plan ──layout──> hosts h0, h1, …   namespaces with TCP: cubic, bbr, Poseidon, Swift, DCTCP
-//!                    switches s0, …    namespaces that forward; each port shaped (TBF), stamping (INT) or marking (RPM)
-//!                    links             veth; one with a delay: two TAP devices and a program that holds packets back
-//!          ──run───> connections between them, queues sampled from the kernel's own tracepoints ──> the records of any backend
+//!                    switches s0, …    namespaces that forward; each port shapes (TBF) and stamps (INT) or marks (RPM)
+//!                    links             veth; a link with a delay is two TAP devices and a delay line
+//!          ──run───> connections, and queue samples from kernel tracepoints ──> records
 //! ```
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`layout`] | what is built for a plan, and why it is refused |
-//! | [`room`] | a place where nothing outside is touched, and which the kernel clears when the process ends, however it ends |
-//! | `network` | namespaces, wires, addresses, shapers |
-//! | `delay` | the line that holds packets back |
-//! | `laws` | which congestion control a law is in Linux |
-//! | `traffic` | who sends what, and when |
-//! | `run` | the clock of a run, what is written down, and the report |
+//! | [`layout`] | the namespaces and devices for a plan, or the reason why the plan is rejected |
+//! | [`private_netns`] | private namespaces, which the kernel removes when the process exits |
+//! | `network` | namespaces, links, addresses, shapers |
+//! | `delay_line` | links with a delay |
+//! | `laws` | the Linux congestion control for each law |
+//! | `traffic` | TCP connections and their messages |
+//! | `run` | the run's schedule, samples and report |
 //!
-//! What is real is not repeatable: two runs of one seed differ, a busy machine disturbs, and a law runs on the clock of its host. Rates
-//! are those that one machine can shape: up to 500 Mbps; a faster link is left unshaped, and so is what a host itself sends.
+//! Results are not reproducible: two runs with the same seed differ, and other work on the machine affects the
+//! results. One machine can shape links of up to 500 Mbps. Faster links and host-to-switch links are not shaped.
 
-mod delay;
+mod delay_line;
 mod laws;
 pub mod layout;
+mod namespace;
 mod network;
-pub mod room;
+pub mod private_netns;
 mod run;
 mod traffic;
 
 use layout::Layout;
 use poseidon_plan::records::Sink;
 use poseidon_plan::traffic::Connection;
-use poseidon_plan::{Backend, Plan, PlanError, Report};
-use poseidon_types::Signals;
+use poseidon_plan::{Backend, Plan, PlanError, Report, SwitchPort};
+use poseidon_types::{Signals, SwitchId};
 
-/// Runs plans on this machine. It must stand in a [`room`].
+/// Runs plans on this machine. The process must run in private namespaces ([`private_netns`]).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Testbed;
 
 impl Backend for Testbed {
-    fn supplies(&self, plan: &Plan) -> Signals {
-        layout::supplies(plan)
+    fn available_signals(&self, plan: &Plan) -> Signals {
+        layout::available_signals(plan)
     }
 
-    fn routes(&self, plan: &Plan, connections: &[Connection]) -> Vec<Vec<(u32, u32)>> {
-        let Ok(layout) = Layout::of(plan) else { return vec![Vec::new(); connections.len()] };
+    fn routes(&self, plan: &Plan, connections: &[Connection]) -> Vec<Vec<SwitchPort>> {
+        let Ok(layout) = Layout::new(plan) else { return vec![Vec::new(); connections.len()] };
         connections.iter().map(|connection| layout.route(connection.from, connection.to)).collect()
     }
 
-    fn ports(&self, plan: &Plan, switch: u32) -> u32 {
-        Layout::of(plan).map_or(0, |layout| layout.ports(switch))
+    fn port_count(&self, plan: &Plan, switch: SwitchId) -> u32 {
+        Layout::new(plan).map_or(0, |layout| layout.port_count(switch))
     }
 
     fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Report> {
-        plan.check(self.supplies(plan))?;
-        let layout = Layout::of(plan)?;
+        plan.check(self.available_signals(plan))?;
+        let layout = Layout::new(plan)?;
         run::run(plan, &layout, sink)
     }
 }
 
-/// What the machine would not do, in words.
-pub(crate) fn failed(doing: impl core::fmt::Display, why: impl core::fmt::Display) -> PlanError {
-    PlanError::Machine(format!("{doing}: {why}"))
+/// Wraps a machine error with the operation that failed.
+pub(crate) fn machine_error(operation: impl core::fmt::Display, error: impl core::fmt::Display) -> PlanError {
+    PlanError::BackendFailed(format!("{operation}: {error}"))
 }
 
 pub(crate) type Result<T> = core::result::Result<T, PlanError>;

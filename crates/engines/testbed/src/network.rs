@@ -1,235 +1,228 @@
-//! The network of a run: namespaces, wires, addresses, shapers, and what switches do to packets.
+//! The network of a run: namespaces, links, addresses, shapers, and the programs attached to switch ports.
 //!
 //! ```text
 //!   h0 ─ e0 ────────── p0 ─ s0 ─ p1 ────────── p0 ─ s1 ─ p1 ────────── e0 ─ h1
 //!   10.77.0.1             169.254.1.1             169.254.1.2          10.77.0.2
 //! ```
 //!
-//! Each node has one address, and each switch a route to each host.
+//! Each node has one address, and each switch has a route to each host.
 
-use crate::delay::{Delayed, Line};
-use crate::layout::{FASTEST_SHAPED, HOST_DEVICE, Layout, SHORTEST_DELAY, Wire, port_name};
-use crate::{Result, failed};
-use core::fmt::Write as _;
+use crate::delay_line::{DelayLine, DelayedLink};
+use crate::layout::{HOST_DEVICE, Layout, MAX_SHAPED_RATE, MIN_DELAY, Wire, port_name};
+use crate::namespace::{netns_error, run_in_node, run_tool};
+use crate::{Result, machine_error};
 use core::net::Ipv4Addr;
 use core::time::Duration;
 use poseidon_linux::codel::Codel;
 use poseidon_linux::rpm::{self, Rpm};
 use poseidon_linux::switch::{self, Switch};
-use poseidon_plan::switch::{AnyBuffer, AnyMark, Direction, Silence, Stamp};
-use poseidon_plan::topology::End;
+use poseidon_plan::switch::{AnyBufferPolicy, AnyMarkPolicy, MarkDirection, Stamp, TelemetryOff};
+use poseidon_plan::topology::Node;
 use poseidon_plan::transport::Acks;
 use poseidon_plan::{Link, Plan};
-use poseidon_types::{BitRate, Bytes};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use std::fs::{self, File};
-use std::io::Write as _;
-use std::os::fd::AsFd as _;
-use std::process::{Command, Stdio};
-use std::thread;
+use poseidon_types::{BitRate, Bytes, HostId, PortId, SwitchId};
+use std::fs;
 use tun_rs::{DeviceBuilder, Layer};
 
-/// A network that stands until this is dropped.
+/// A network of namespaces. Dropping it removes the namespaces.
 pub(crate) struct Network<'a> {
     plan: &'a Plan,
     layout: &'a Layout,
-    _line: Option<Line>,
+    _delay_line: Option<DelayLine>,
 }
 
-/// What switches did, from their own counters.
+/// Switch counters.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counted {
+pub(crate) struct SwitchCounters {
     pub(crate) packets: u64,
     pub(crate) dropped: u64,
     pub(crate) marks: u64,
-    pub(crate) marks_taken: u64,
+    pub(crate) marks_delivered: u64,
 }
 
 impl<'a> Network<'a> {
     pub(crate) fn build(plan: &'a Plan, layout: &'a Layout) -> Result<Self> {
-        let hosts = (0..layout.hosts()).map(End::Host);
-        let nodes: Vec<End> = hosts.chain((0..layout.switches()).map(End::Switch)).collect();
-        let mut lines: String = nodes.iter().fold(String::new(), |mut text, node| {
-            writeln!(text, "netns add {node}").expect("a text takes everything");
-            text
-        });
+        let hosts = layout.host_ids().map(Node::Host);
+        let nodes: Vec<Node> = hosts.chain(layout.switch_ids().map(Node::Switch)).collect();
+        let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+        poseidon_netns::create(&names).map_err(netns_error)?;
         let (delayed, plain): (Vec<Wire>, Vec<Wire>) =
-            layout.wires().into_iter().partition(|wire| wire.link.delay >= SHORTEST_DELAY);
+            layout.wires().into_iter().partition(|wire| wire.link.delay >= MIN_DELAY);
+        let mut commands = String::new();
         for Wire { a, b, .. } in plain {
-            writeln!(
-                lines,
-                "link add {} netns {} type veth peer name {} netns {}",
-                a.name, a.end, b.name, b.end
-            )
-            .expect("a text takes everything");
+            commands.push_str(&format!(
+                "link add {} netns {} type veth peer name {} netns {}\n",
+                a.name, a.node, b.name, b.node
+            ));
         }
-        run("ip", &["-batch", "-"], &lines)?;
-        let delayed: Vec<Delayed> = delayed.iter().map(tap).collect::<Result<_>>()?;
-        let line = if delayed.is_empty() { None } else { Some(Line::start(delayed)?) };
-        let network = Self { plan, layout, _line: line };
-        nodes.into_iter().try_for_each(|node| enter(node, || network.furnish(node))?)?;
+        run_tool("ip", &["-batch", "-"], &commands)?;
+        let delayed: Vec<DelayedLink> = delayed.iter().map(create_taps).collect::<Result<_>>()?;
+        let delay_line = if delayed.is_empty() { None } else { Some(DelayLine::start(delayed)?) };
+        let network = Self { plan, layout, _delay_line: delay_line };
+        nodes.into_iter().try_for_each(|node| run_in_node(node, || network.configure(node))?)?;
         Ok(network)
     }
 
-    /// Addresses, ways, settings and queues of one node, from inside of it.
-    fn furnish(&self, node: End) -> Result<()> {
+    /// Configures a node's addresses, routes, settings and queues. The calling thread must be inside the node's
+    /// namespace.
+    fn configure(&self, node: Node) -> Result<()> {
         let sysctl = |name: &str, value: &str| {
-            fs::write(format!("/proc/sys/net/{name}"), value).map_err(|why| failed(name, why))
+            fs::write(format!("/proc/sys/net/{name}"), value).map_err(|error| machine_error(name, error))
         };
         sysctl("ipv6/conf/all/disable_ipv6", "1")?;
         sysctl("ipv6/conf/default/disable_ipv6", "1")?;
-        let mut lines = "link set lo up\n".to_owned();
+        let mut commands = "link set lo up\n".to_owned();
         let devices = match node {
-            End::Host(host) => {
-                self.host_lines(host, &mut lines);
-                sysctl("ipv4/tcp_ecn", if self.plan.switch.mark == AnyMark::OFF { "0" } else { "1" })?;
-                // What one connection learned is not told to the next, and one that pauses keeps its window.
+            Node::Host(host) => {
+                self.host_commands(host, &mut commands);
+                sysctl("ipv4/tcp_ecn", if self.plan.switch.mark == AnyMarkPolicy::OFF { "0" } else { "1" })?;
+                // Connections start without cached metrics and keep their windows while they are idle.
                 sysctl("ipv4/tcp_no_metrics_save", "1")?;
                 sysctl("ipv4/tcp_slow_start_after_idle", "0")?;
-                // A program that stops sending has little left in the socket.
+                // Limit the unsent data in a socket so that a flow stops quickly.
                 sysctl("ipv4/tcp_notsent_lowat", "16384")?;
                 vec![HOST_DEVICE.to_owned()]
             }
-            End::Switch(switch) => {
-                self.switch_lines(switch, &mut lines);
+            Node::Switch(switch) => {
+                self.switch_commands(switch, &mut commands);
                 sysctl("ipv4/ip_forward", "1")?;
-                (0..self.layout.ports(switch)).map(port_name).collect()
+                self.layout.ports(switch).map(port_name).collect()
             }
         };
-        run("ip", &["-batch", "-"], &lines)?;
+        run_tool("ip", &["-batch", "-"], &commands)?;
         for device in &devices {
-            // Packets as they are on a wire: one stamp, one mark and one checksum each.
-            run("ethtool", &["-K", device, "tso", "off", "gso", "off", "gro", "off", "tx", "off"], "")?;
+            // Disable segmentation offload so that each packet has its own stamp, mark and checksum.
+            run_tool("ethtool", &["-K", device, "tso", "off", "gso", "off", "gro", "off", "tx", "off"], "")?;
         }
-        if let End::Switch(switch) = node {
-            (0..self.layout.ports(switch)).try_for_each(|port| self.equip(switch, port))?;
+        if let Node::Switch(switch) = node {
+            self.layout.ports(switch).try_for_each(|port| self.configure_port(switch, port))?;
         }
         Ok(())
     }
 
-    fn host_lines(&self, host: u32, lines: &mut String) {
+    fn host_commands(&self, host: HostId, commands: &mut String) {
         let transport = &self.plan.transport;
-        // What a receiver tells its peer to send at most: payload, timestamps and our option.
-        let mut ways = format!("advmss {}", transport.mtu.get() + 20);
+        // The advertised MSS includes the payload, timestamps and our option.
+        let mut metrics = format!("advmss {}", transport.mtu.get() + 20);
         if transport.acks == Acks::EveryPacket {
-            ways.push_str(" quickack 1");
+            metrics.push_str(" quickack 1");
         }
         let min_rto = transport.min_rto.get().div_ceil(1_000_000).max(1);
-        writeln!(
-            lines,
+        commands.push_str(&format!(
             "addr add {}/32 dev {HOST_DEVICE}\nlink set {HOST_DEVICE} up\n\
-             route add default via {} dev {HOST_DEVICE} onlink rto_min {min_rto}ms {ways}",
+             route add default via {} dev {HOST_DEVICE} onlink rto_min {min_rto}ms {metrics}\n",
             address(host),
             gateway(self.layout.switch_of(host)),
-        )
-        .expect("a text takes everything");
+        ));
     }
 
-    fn switch_lines(&self, switch: u32, lines: &mut String) {
-        writeln!(lines, "addr add {}/32 dev lo", gateway(switch)).expect("a text takes everything");
-        for port in 0..self.layout.ports(switch) {
-            writeln!(lines, "link set {} up", port_name(port)).expect("a text takes everything");
+    fn switch_commands(&self, switch: SwitchId, commands: &mut String) {
+        commands.push_str(&format!("addr add {}/32 dev lo\n", gateway(switch)));
+        for port in self.layout.ports(switch) {
+            commands.push_str(&format!("link set {} up\n", port_name(port)));
         }
-        for host in 0..self.layout.hosts() {
-            let port = self.layout.towards(switch, host);
+        for host in self.layout.host_ids() {
+            let port = self.layout.next_port(switch, host);
             let device = port_name(port);
-            let way = match self.layout.behind(switch, port).0 {
-                End::Host(_) => format!("dev {device}"),
-                End::Switch(next) => format!("via {} dev {device} onlink", gateway(next)),
+            let next_hop = match self.layout.peer_of(switch, port).0 {
+                Node::Host(_) => format!("dev {device}"),
+                Node::Switch(next) => format!("via {} dev {device} onlink", gateway(next)),
             };
-            writeln!(lines, "route add {}/32 {way}", address(host)).expect("a text takes everything");
+            commands.push_str(&format!("route add {}/32 {next_hop}\n", address(host)));
         }
     }
 
-    /// The queue of a port, and what is done there.
-    fn equip(&self, switch: u32, port: u32) -> Result<()> {
+    /// Shapes a port and attaches the marking and stamping programs.
+    fn configure_port(&self, switch: SwitchId, port: PortId) -> Result<()> {
         let device = port_name(port);
-        let (_, link) = self.layout.behind(switch, port);
+        let (_, link) = self.layout.peer_of(switch, port);
         if !is_shaped(link) {
             return Ok(());
         }
         let [rate, burst, limit] = [
             link.rate.get().to_string() + "bit",
             burst(link.rate).to_string(),
-            room(&self.plan.switch.buffer).get().to_string(),
+            queue_limit(&self.plan.switch.buffer).get().to_string(),
         ];
         let shaper = ["rate", &rate, "burst", &burst, "limit", &limit];
-        run("tc", &[&["qdisc", "replace", "dev", &device, "root", "tbf"][..], &shaper].concat(), "")?;
+        run_tool("tc", &[&["qdisc", "replace", "dev", &device, "root", "tbf"][..], &shaper].concat(), "")?;
         if let Some(codel) = codel(&self.plan.switch.mark) {
-            let direction = match self.plan.switch.marks_go {
-                Direction::Forward => rpm::Direction::Forward,
-                Direction::ReversePerFlow { .. } => rpm::Direction::ReversePerFlow,
-                Direction::ReversePerPort => rpm::Direction::ReversePerPort,
+            let direction = match self.plan.switch.mark_direction {
+                MarkDirection::Forward => rpm::Direction::Forward,
+                MarkDirection::ReversePerFlow { .. } => rpm::Direction::ReversePerFlow,
+                MarkDirection::ReversePerPort => rpm::Direction::ReversePerPort,
             };
             let options = rpm::Options { codel, direction, ..rpm::Options::default() };
-            Rpm::attach(&device, options).map_err(|why| failed("marking", why))?;
+            Rpm::attach(&device, options).map_err(|error| machine_error("marking", error))?;
         }
         if self.plan.switch.stamp != Stamp::Off {
-            let stamps = !self.plan.silences.contains(&Silence::always(switch));
+            let stamps = !self.plan.telemetry_off.contains(&TelemetryOff::always(switch));
             let options = switch::Options { stamps, ..switch::Options::default() };
-            Switch::attach(&device, options).map_err(|why| failed("stamping", why))?;
+            Switch::attach(&device, options).map_err(|error| machine_error("stamping", error))?;
         }
         Ok(())
     }
 
-    /// Lets a switch stamp, or only measure, from now on.
-    pub(crate) fn set_stamps(&self, switch: u32, stamps: bool) -> Result<()> {
+    /// Turns stamping on or off at a switch.
+    pub(crate) fn set_stamps(&self, switch: SwitchId, stamps: bool) -> Result<()> {
         let set = || {
             self.shaped_ports(switch).try_for_each(|port| {
-                let port = Switch::open(&port_name(port)).map_err(|why| failed("stamping", why))?;
-                port.set_stamps(stamps).map_err(|why| failed("stamping", why))
+                let port =
+                    Switch::open(&port_name(port)).map_err(|error| machine_error("stamping", error))?;
+                port.set_stamps(stamps).map_err(|error| machine_error("stamping", error))
             })
         };
-        enter(End::Switch(switch), set)?
+        run_in_node(Node::Switch(switch), set)?
     }
 
-    fn shaped_ports(&self, switch: u32) -> impl Iterator<Item = u32> + '_ {
-        (0..self.layout.ports(switch)).filter(move |port| is_shaped(self.layout.behind(switch, *port).1))
+    fn shaped_ports(&self, switch: SwitchId) -> impl Iterator<Item = PortId> + '_ {
+        self.layout.ports(switch).filter(move |port| is_shaped(self.layout.peer_of(switch, *port).1))
     }
 
-    /// What all switches have counted.
-    pub(crate) fn counted(&self) -> Result<Counted> {
-        let mut all = Counted::default();
-        for switch in 0..self.layout.switches() {
-            let counted = enter(End::Switch(switch), || {
-                self.shaped_ports(switch).map(|port| self.count(&port_name(port))).collect::<Result<Vec<_>>>()
+    /// Returns the counters summed over all switches.
+    pub(crate) fn switch_counters(&self) -> Result<SwitchCounters> {
+        let mut total = SwitchCounters::default();
+        for switch in self.layout.switch_ids() {
+            let counters = run_in_node(Node::Switch(switch), || {
+                self.shaped_ports(switch)
+                    .map(|port| self.port_counters(&port_name(port)))
+                    .collect::<Result<Vec<_>>>()
             })??;
-            for port in counted {
-                all.packets += port.packets;
-                all.dropped += port.dropped;
-                all.marks += port.marks;
-                all.marks_taken += port.marks_taken;
+            for port in counters {
+                total.packets += port.packets;
+                total.dropped += port.dropped;
+                total.marks += port.marks;
+                total.marks_delivered += port.marks_delivered;
             }
         }
-        Ok(all)
+        Ok(total)
     }
 
-    fn count(&self, device: &str) -> Result<Counted> {
-        let text = run("tc", &["-s", "-j", "qdisc", "show", "dev", device], "")?;
+    fn port_counters(&self, device: &str) -> Result<SwitchCounters> {
+        let text = run_tool("tc", &["-s", "-j", "qdisc", "show", "dev", device], "")?;
         let queues: serde_json::Value =
-            serde_json::from_str(&text).map_err(|why| failed("what tc says", why))?;
-        let all = queues.as_array().into_iter().flatten();
-        let root = all.clone().find(|queue| queue["root"] == true);
+            serde_json::from_str(&text).map_err(|error| machine_error("the output of tc", error))?;
+        let root = queues.as_array().into_iter().flatten().find(|queue| queue["root"] == true);
         let number = |name: &str| root.and_then(|queue| queue[name].as_u64()).unwrap_or(0);
-        let (marks, marks_taken) = match self.plan.switch.mark {
-            AnyMark::Off(_) => (0, 0),
+        let (marks, marks_delivered) = match self.plan.switch.mark {
+            AnyMarkPolicy::Off(_) => (0, 0),
             _ => {
-                let port = Rpm::open(device).map_err(|why| failed("marking", why))?;
-                let counts = port.status().map_err(|why| failed("marking", why))?.counts;
-                (counts.decisions(), counts.taken())
+                let port = Rpm::open(device).map_err(|error| machine_error("marking", error))?;
+                let counts = port.status().map_err(|error| machine_error("marking", error))?.counts;
+                (counts.decisions(), counts.delivered())
             }
         };
-        Ok(Counted { packets: number("packets"), dropped: number("drops"), marks, marks_taken })
+        Ok(SwitchCounters { packets: number("packets"), dropped: number("drops"), marks, marks_delivered })
     }
 
-    /// A number of the hosts' TCP, over all of them: the name in a line of `/proc/net/snmp` or `netstat` that begins with `head`.
-    pub(crate) fn of_hosts(&self, head: &str, name: &str) -> Result<u64> {
+    /// Sums a TCP counter over all hosts. The counter is `name` in table `table` of `/proc/net/snmp` or `netstat`.
+    pub(crate) fn host_counter(&self, table: &str, name: &str) -> Result<u64> {
         let mut sum = 0;
-        for host in 0..self.layout.hosts() {
-            sum += enter(End::Host(host), || {
+        for host in self.layout.host_ids() {
+            sum += run_in_node(Node::Host(host), || {
                 let read = |file: &str| fs::read_to_string(format!("/proc/thread-self/net/{file}"));
                 let text = [read("snmp"), read("netstat")].into_iter().flatten().collect::<String>();
-                of_table(&text, head, name)
+                table_value(&text, table, name)
             })?;
         }
         Ok(sum)
@@ -238,104 +231,69 @@ impl<'a> Network<'a> {
 
 impl Drop for Network<'_> {
     fn drop(&mut self) {
-        let hosts = (0..self.layout.hosts()).map(End::Host);
-        let nodes = hosts.chain((0..self.layout.switches()).map(End::Switch));
-        let lines: String = nodes.map(|node| format!("netns del {node}\n")).collect();
-        // Those that were never made are no loss; the room takes what is left.
-        let _ = run("ip", &["-force", "-batch", "-"], &lines);
+        let hosts = self.layout.host_ids().map(Node::Host);
+        let nodes = hosts.chain(self.layout.switch_ids().map(Node::Switch));
+        let names: Vec<String> = nodes.map(|node| node.to_string()).collect();
+        poseidon_netns::delete(&names);
     }
 }
 
-/// A value under its name in the tables of `/proc/net`.
-fn of_table(text: &str, head: &str, name: &str) -> u64 {
+/// Returns a value from a table in `/proc/net/snmp`: one line lists the names, and the next line lists the values.
+fn table_value(text: &str, table: &str, name: &str) -> u64 {
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-    let found = lines.windows(2).find_map(|pair| {
-        let is_head = pair.iter().all(|line| line.first() == Some(&head));
-        let at = pair[0].iter().position(|word| *word == name).filter(|_| is_head)?;
-        pair[1].get(at)?.parse().ok()
+    let value = lines.windows(2).find_map(|pair| {
+        let is_table = pair.iter().all(|line| line.first() == Some(&table));
+        let column = pair[0].iter().position(|word| *word == name).filter(|_| is_table)?;
+        pair[1].get(column)?.parse().ok()
     });
-    found.unwrap_or(0)
+    value.unwrap_or(0)
 }
 
-/// Whether a link has a rate of its own here.
+/// Returns whether a link is shaped.
 pub(crate) fn is_shaped(link: Link) -> bool {
-    link.rate <= FASTEST_SHAPED
+    link.rate <= MAX_SHAPED_RATE
 }
 
-/// The bucket of a shaper, bytes: 0.8 ms, because one that is served late loses what its bucket does not hold.
+/// Returns a shaper's bucket size in bytes, which is 0.8 ms at the shaper's rate. With a smaller bucket, throughput
+/// drops when the shaper runs late.
 fn burst(rate: BitRate) -> u64 {
     (rate.get() / 8 * 8 / 10_000).max(5_000)
 }
 
-/// What a queue holds.
-fn room(buffer: &AnyBuffer) -> Bytes {
-    Bytes::new(buffer.room(0, 0))
+/// Returns the queue size limit.
+fn queue_limit(buffer: &AnyBufferPolicy) -> Bytes {
+    buffer.free_space(Bytes::ZERO, Bytes::ZERO)
 }
 
-fn codel(mark: &AnyMark) -> Option<Codel> {
+fn codel(mark: &AnyMarkPolicy) -> Option<Codel> {
     match mark {
-        AnyMark::CodelRfc(codel) => Some(Codel::Rfc(*codel)),
-        AnyMark::CodelTofino(codel) => Some(Codel::Tofino(*codel)),
+        AnyMarkPolicy::CodelRfc(codel) => Some(Codel::Rfc(*codel)),
+        AnyMarkPolicy::CodelTofino(codel) => Some(Codel::Tofino(*codel)),
         _ => None,
     }
 }
 
-/// Two devices whose packets the delay line carries.
-fn tap(wire: &Wire) -> Result<Delayed> {
-    let device = |end: End, name: &str| {
+/// Creates the two TAP devices for a link with a delay.
+fn create_taps(wire: &Wire) -> Result<DelayedLink> {
+    let device = |node: Node, name: &str| {
         let builder = DeviceBuilder::new().name(name).layer(Layer::L2);
-        enter(end, || builder.build_sync())?.map_err(|why| failed("making a TAP device (/dev/net/tun)", why))
+        run_in_node(node, || builder.build_sync())?
+            .map_err(|error| machine_error("creating a TAP device (/dev/net/tun)", error))
     };
     let delay = Duration::from_nanos(wire.link.delay.get() / 1_000);
-    Ok(Delayed { a: device(wire.a.end, &wire.a.name)?, b: device(wire.b.end, &wire.b.name)?, delay })
+    Ok(DelayedLink { a: device(wire.a.node, &wire.a.name)?, b: device(wire.b.node, &wire.b.name)?, delay })
 }
 
-/// The address of a host.
-pub(crate) fn address(host: u32) -> Ipv4Addr {
-    let [_, _, high, low] = (host + 1).to_be_bytes();
+/// Returns a host's address.
+pub(crate) fn address(host: HostId) -> Ipv4Addr {
+    let [_, _, high, low] = (host.get() + 1).to_be_bytes();
     Ipv4Addr::new(10, 77, high, low)
 }
 
-/// The address of a switch.
-fn gateway(switch: u32) -> Ipv4Addr {
-    let [_, _, high, low] = (switch + 257).to_be_bytes();
+/// Returns a switch's address.
+fn gateway(switch: SwitchId) -> Ipv4Addr {
+    let [_, _, high, low] = (switch.get() + 257).to_be_bytes();
     Ipv4Addr::new(169, 254, high, low)
-}
-
-/// Runs `work` in a thread that stands in a node; sockets that it makes belong there for ever.
-pub(crate) fn enter<T: Send>(node: End, work: impl FnOnce() -> T + Send) -> Result<T> {
-    let path = format!("/run/netns/{node}");
-    thread::scope(|scope| {
-        let inside = scope.spawn(move || {
-            let namespace = File::open(&path).map_err(|why| failed(&path, why))?;
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-                .map_err(|why| failed(format!("entering {path}"), why))?;
-            Ok(work())
-        });
-        inside.join().map_err(|_| failed("the work inside a node", "it panicked"))?
-    })
-}
-
-/// Runs a tool with a text to read, and gives what it says.
-pub(crate) fn run(tool: &str, arguments: &[&str], input: &str) -> Result<String> {
-    let command = || format!("{tool} {}", arguments.join(" "));
-    let failed = |why: String| failed(command(), why);
-    let child = Command::new(tool)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = child.map_err(|why| failed(format!("{why}; `poseidon doctor` says what to install")))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A tool that does not read says why it failed in its own words.
-        let _ = stdin.write_all(input.as_bytes());
-    }
-    let output = child.wait_with_output().map_err(|why| failed(why.to_string()))?;
-    if !output.status.success() {
-        return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]
@@ -343,25 +301,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_found_under_their_names() {
+    fn table_values_are_found_by_name() {
         let text =
             "Tcp: OutSegs RetransSegs\nTcp: 17 4\nUdp: OutSegs\nUdp: 5\nTcpExt: TCPTimeouts\nTcpExt: 2\n";
-        assert_eq!(of_table(text, "Tcp:", "RetransSegs"), 4);
-        assert_eq!(of_table(text, "Udp:", "OutSegs"), 5);
-        assert_eq!(of_table(text, "TcpExt:", "TCPTimeouts"), 2);
-        assert_eq!(of_table(text, "Tcp:", "None"), 0);
+        assert_eq!(table_value(text, "Tcp:", "RetransSegs"), 4);
+        assert_eq!(table_value(text, "Udp:", "OutSegs"), 5);
+        assert_eq!(table_value(text, "TcpExt:", "TCPTimeouts"), 2);
+        assert_eq!(table_value(text, "Tcp:", "None"), 0);
     }
 
     #[test]
-    fn no_two_nodes_share_an_address() {
-        assert_eq!(address(0).to_string(), "10.77.0.1");
-        assert_eq!(address(999).to_string(), "10.77.3.232");
-        assert_eq!(gateway(0).to_string(), "169.254.1.1");
-        assert_eq!(gateway(300).to_string(), "169.254.2.45");
+    fn addresses_follow_the_node_numbers() {
+        assert_eq!(address(HostId::new(0)).to_string(), "10.77.0.1");
+        assert_eq!(address(HostId::new(999)).to_string(), "10.77.3.232");
+        assert_eq!(gateway(SwitchId::new(0)).to_string(), "169.254.1.1");
+        assert_eq!(gateway(SwitchId::new(300)).to_string(), "169.254.2.45");
     }
 
     #[test]
-    fn a_bucket_is_eight_tenths_of_a_millisecond() {
+    fn the_bucket_holds_eight_tenths_of_a_millisecond() {
         assert_eq!(burst(BitRate::from_mbps(100)), 10_000);
         assert_eq!(burst(BitRate::from_mbps(10)), 5_000);
     }

@@ -1,168 +1,180 @@
-//! The clock of a run: what is written down at each sample, what changes in the middle, and the report at the end.
+//! The schedule of a run: samples, changes during the run, and the final report.
 
 use crate::laws::Laws;
 use crate::layout::{Layout, port_name};
-use crate::network::{Network, enter, is_shaped};
+use crate::namespace::run_in_node;
+use crate::network::{Network, is_shaped};
 use crate::traffic::{self, Clock, Flow, Row};
-use crate::{Result, failed, room};
+use crate::{Result, machine_error, private_netns};
 use core::ops::ControlFlow;
 use core::time::Duration;
-use poseidon_linux::sojourn::{Port, Sojourns};
+use poseidon_linux::sojourn::{Port, SojournMonitor};
 use poseidon_linux::tcp;
 use poseidon_plan::records::{Progress, QueueRow, ReceiverRow, Sink};
-use poseidon_plan::switch::{Silence, Stamp};
-use poseidon_plan::topology::End;
-use poseidon_plan::{Plan, PlanError, Report};
-use poseidon_types::{Bytes, Picos};
+use poseidon_plan::switch::{Stamp, TelemetryOff};
+use poseidon_plan::topology::Node;
+use poseidon_plan::{Plan, PlanError, Report, SwitchPort};
+use poseidon_types::{Bytes, Picos, SwitchId};
 use std::sync::mpsc::{self, Receiver};
 
-/// Between the last connection's opening and the start: handshakes are over, and nothing waits.
-const BREATH: Duration = Duration::from_millis(200);
+/// The time between opening the connections and starting the clock, during which handshakes complete and queues
+/// drain.
+const SETTLE_TIME: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(plan: &Plan, layout: &Layout, sink: &mut dyn Sink) -> Result<Report> {
-    if !room::is_inside() {
-        return Err(failed("the testbed", "it must be entered first: poseidon_testbed::room::enter"));
+    if !private_netns::is_inside() {
+        let error =
+            "this process is not in private namespaces; call poseidon_testbed::private_netns::exec_inside";
+        return Err(machine_error("the testbed", error));
     }
-    if let Some((switch, port)) = plan.watched.iter().find(|(s, p)| !is_shaped(layout.behind(*s, *p).1)) {
-        return Err(PlanError::Machine(format!(
-            "port {port} of switch {switch} is watched, but its link is faster than 500 Mbps and has no queue here"
+    let is_unshaped = |watched: &&SwitchPort| !is_shaped(layout.peer_of(watched.switch, watched.port).1);
+    if let Some(SwitchPort { switch, port }) = plan.watched_ports.iter().find(is_unshaped) {
+        let (switch, port) = (switch.get(), port.get());
+        return Err(PlanError::BackendFailed(format!(
+            "port {port} of switch {switch} is watched, but its link is faster than 500 Mbps and is not shaped"
         )));
     }
     let network = Network::build(plan, layout)?;
     let laws = Laws::register(plan, layout)?;
-    let ports = plan.watched.iter().map(|(switch, port)| {
-        let find = || Port::find(&port_name(*port)).map_err(|why| failed("a port to watch", why));
-        enter(End::Switch(*switch), find)?
+    let ports = plan.watched_ports.iter().map(|SwitchPort { switch, port }| {
+        let find = || Port::find(&port_name(*port)).map_err(|error| machine_error("a port to watch", error));
+        run_in_node(Node::Switch(*switch), find)?
     });
     let ports: Vec<Port> = ports.collect::<Result<_>>()?;
-    let sojourns = Sojourns::watch(&ports).map_err(|why| failed("watching queues", why))?;
-    let open = traffic::open(plan, &laws)?;
-    let (tell, told) = mpsc::channel();
-    let clock = Clock::starts_in(BREATH);
-    let flows = open.into_iter().map(|open| open.start(plan, clock, &tell)).collect::<Result<Vec<_>>>()?;
-    let samples = Samples { plan, network: &network, sojourns: &sojourns, flows: &flows, clock, rows: &told };
-    let ended = samples.take(sink);
-    let report = ended.and_then(|taken| {
+    let monitor =
+        SojournMonitor::attach(&ports).map_err(|error| machine_error("monitoring queues", error))?;
+    let connections = traffic::open(plan, &laws)?;
+    let (row_sender, rows) = mpsc::channel();
+    let clock = Clock::starting_in(SETTLE_TIME);
+    let flows = connections
+        .into_iter()
+        .map(|connection| connection.start(plan, clock, &row_sender))
+        .collect::<Result<Vec<_>>>()?;
+    let sampler = Sampler { plan, network: &network, monitor: &monitor, flows: &flows, clock, rows: &rows };
+    let report = sampler.run(sink).and_then(|end| {
         let mut report = report(&network, &laws, &flows)?;
-        (report.ended, report.broken_off, report.late) = (taken.ended, taken.broken_off, taken.late);
+        (report.ended, report.interrupted) = (end.time, end.interrupted);
+        report.max_lateness = end.max_lateness;
         Ok(report)
     });
     flows.into_iter().for_each(Flow::end);
     report
 }
 
-/// What is looked at while a run goes on.
-struct Samples<'a> {
+/// Samples queues and receivers during a run.
+struct Sampler<'a> {
     plan: &'a Plan,
     network: &'a Network<'a>,
-    sojourns: &'a Sojourns,
+    monitor: &'a SojournMonitor,
     flows: &'a [Flow],
     clock: Clock,
     rows: &'a Receiver<Row>,
 }
 
-/// How the samples of a run went.
-struct Taken {
-    ended: Picos,
-    broken_off: bool,
-    /// How long after its time the latest of them came.
-    late: Picos,
+/// How and when a run ended.
+struct RunEnd {
+    time: Picos,
+    interrupted: bool,
+    /// The maximum lateness of any sample.
+    max_lateness: Picos,
 }
 
-impl Samples<'_> {
-    /// Until the run is over.
-    fn take(&self, sink: &mut dyn Sink) -> Result<Taken> {
-        let mut changes = changes(self.plan);
-        let (mut at, mut finished, mut late) = (Picos::ZERO, 0, Picos::ZERO);
-        while at < self.plan.stop {
-            at = (at + self.plan.sample_every).min(self.plan.stop);
-            while let Some((when, switch, stamps)) = changes.pop_if(|(when, ..)| *when <= at) {
+impl Sampler<'_> {
+    /// Takes samples until the run ends.
+    fn run(&self, sink: &mut dyn Sink) -> Result<RunEnd> {
+        let mut changes = telemetry_changes(self.plan);
+        let (mut time, mut finished, mut max_lateness) = (Picos::ZERO, 0, Picos::ZERO);
+        while time < self.plan.stop {
+            time = (time + self.plan.sample_every).min(self.plan.stop);
+            while let Some((when, switch, stamps)) = changes.pop_if(|(when, ..)| *when <= time) {
                 self.clock.wait(when);
                 self.network.set_stamps(switch, stamps)?;
             }
-            self.clock.wait(at);
-            late = late.max(self.clock.now() - at);
-            self.sample(at, sink)?;
-            finished += self.hand_over(sink);
-            let progress = Progress { now: at, packet_hops: 0, finished };
-            if sink.progress(progress) == ControlFlow::Break(()) {
-                return Ok(Taken { ended: at, broken_off: true, late });
+            self.clock.wait(time);
+            max_lateness = max_lateness.max(self.clock.now() - time);
+            self.sample(time, sink)?;
+            finished += self.forward_rows(sink);
+            let progress = Progress { now: time, packet_hops: 0, finished };
+            if sink.on_progress(progress) == ControlFlow::Break(()) {
+                return Ok(RunEnd { time, interrupted: true, max_lateness });
             }
         }
-        Ok(Taken { ended: at, broken_off: false, late })
+        Ok(RunEnd { time, interrupted: false, max_lateness })
     }
 
-    fn sample(&self, at: Picos, sink: &mut dyn Sink) -> Result<()> {
-        let queues = self.sojourns.read().map_err(|why| failed("reading queues", why))?;
-        for ((switch, port), queue) in self.plan.watched.iter().zip(queues) {
-            sink.queue(QueueRow {
-                at,
-                switch: *switch,
-                port: *port,
-                waiting: queue.waiting,
+    fn sample(&self, time: Picos, sink: &mut dyn Sink) -> Result<()> {
+        let queues = self.monitor.read().map_err(|error| machine_error("reading queues", error))?;
+        for (&SwitchPort { switch, port }, queue) in self.plan.watched_ports.iter().zip(queues) {
+            sink.record_queue(QueueRow {
+                time,
+                switch,
+                port,
+                queued: queue.backlog,
                 delay: queue.delay,
                 sent: queue.sent,
             });
         }
         for flow in self.flows {
             if self.plan.watched_connections.binary_search(&flow.connection).is_ok() {
-                sink.receiver(ReceiverRow { at, connection: flow.connection, received: flow.received() });
+                sink.record_receiver(ReceiverRow {
+                    time,
+                    connection: flow.connection,
+                    received: flow.received(),
+                });
             }
         }
         Ok(())
     }
 
-    /// Rows that the ends have written since; how many messages are finished.
-    fn hand_over(&self, sink: &mut dyn Sink) -> u64 {
+    /// Forwards the connections' rows to the sink. Returns the number of finished messages.
+    fn forward_rows(&self, sink: &mut dyn Sink) -> u64 {
         let mut finished = 0;
         for row in self.rows.try_iter() {
             match row {
                 Row::Acknowledged(row) => {
                     finished += 1;
-                    sink.message(row);
+                    sink.record_message(row);
                 }
-                Row::Received(row) => sink.received(row),
+                Row::Received(row) => sink.record_received(row),
             }
         }
         finished
     }
 }
 
-/// When switches fall silent and speak again, the last first.
-fn changes(plan: &Plan) -> Vec<(Picos, u32, bool)> {
-    let for_a_while = |silence: &&Silence| **silence != Silence::always(silence.switch);
+/// Returns the times at which switches stop or resume stamping, latest first.
+fn telemetry_changes(plan: &Plan) -> Vec<(Picos, SwitchId, bool)> {
+    let is_temporary = |period: &&TelemetryOff| **period != TelemetryOff::always(period.switch);
     let mut changes: Vec<_> = match plan.switch.stamp {
         Stamp::Off => Vec::new(),
         _ => plan
-            .silences
+            .telemetry_off
             .iter()
-            .filter(for_a_while)
-            .flat_map(|silence| {
-                [(silence.from, silence.switch, false), (silence.until, silence.switch, true)]
-            })
+            .filter(is_temporary)
+            .flat_map(|period| [(period.from, period.switch, false), (period.until, period.switch, true)])
             .collect(),
     };
     changes.sort_by(|a, b| b.cmp(a));
     changes
 }
 
-/// What was counted, from the kernel's own counters.
+/// Builds the report from the kernel's counters.
 fn report(network: &Network<'_>, laws: &Laws, flows: &[Flow]) -> Result<Report> {
-    let counted = network.counted()?;
+    let switches = network.switch_counters()?;
     let mut report = Report {
-        packet_hops: counted.packets,
-        dropped: counted.dropped,
-        marks: counted.marks,
-        marks_taken: counted.marks_taken,
-        sent: network.of_hosts("Tcp:", "OutSegs")?,
-        delivered: network.of_hosts("Tcp:", "InSegs")?,
-        retransmitted: network.of_hosts("Tcp:", "RetransSegs")?,
-        timeouts: network.of_hosts("TcpExt:", "TCPTimeouts")?,
+        packet_hops: switches.packets,
+        dropped: switches.dropped,
+        marks: switches.marks,
+        marks_carried: switches.marks_delivered,
+        sent: network.host_counter("Tcp:", "OutSegs")?,
+        delivered: network.host_counter("Tcp:", "InSegs")?,
+        retransmitted: network.host_counter("Tcp:", "RetransSegs")?,
+        timeouts: network.host_counter("TcpExt:", "TCPTimeouts")?,
         delivered_bytes: Bytes::new(flows.iter().map(|flow| flow.received().get()).sum()),
         ..Report::default()
     };
     if laws.has_poseidon() {
-        for flow in tcp::flows().map_err(|why| failed("the table of flows", why))? {
+        for flow in tcp::flows().map_err(|error| machine_error("the table of flows", error))? {
             let counters = flow.counters;
             report.decisions += counters.acks_with_echo + counters.acks_without_echo;
             report.decisions_with_telemetry += counters.acks_with_echo;

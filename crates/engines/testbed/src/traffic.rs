@@ -1,19 +1,20 @@
-//! Who sends what: the connections of a plan as TCP connections, a thread at each end.
+//! Runs a plan's connections as TCP connections, with one thread per end.
 //!
-//! All are opened before the clock starts, while the network is empty, so that each knows the round trip of its empty path. A receiver
-//! answers each message of a known size with one byte: that is when the message counts as acknowledged.
+//! All connections open before the clock starts, while the network is idle, so each connection measures its empty
+//! path. The receiver acknowledges each message of known size with a one-byte reply.
 
 use crate::laws::Laws;
-use crate::network::{address, enter};
-use crate::{Result, failed};
+use crate::namespace::run_in_node;
+use crate::network::address;
+use crate::{Result, machine_error};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use poseidon_plan::Plan;
 use poseidon_plan::records::{MessageRow, ReceivedRow};
-use poseidon_plan::topology::End;
+use poseidon_plan::topology::Node;
 use poseidon_plan::traffic::{Amount, Message};
-use poseidon_types::{Bytes, Picos};
+use poseidon_types::{Bytes, ConnectionId, MessageId, Picos};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_linger, set_tcp_congestion};
 use rustix::net::{AddressFamily, SocketType, bind, connect, listen, socket};
@@ -24,21 +25,21 @@ use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-/// The first port of receivers; a connection's is so much higher as its number.
+/// The base port for receivers. A receiver's port is this number plus the connection's index.
 const FIRST_PORT: u16 = 20_000;
-/// What is handed to TCP at a time, so that a flow that is to stop does not go on long.
-const PIECE: usize = 4 << 10;
+/// The number of bytes per write. Small writes let a flow stop quickly.
+const WRITE_BYTES: usize = 4 << 10;
 
-/// The time of a run, from when it starts.
+/// The run's clock. The run starts at time zero.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     start: Instant,
 }
 
 impl Clock {
-    /// It starts a little later.
-    pub(crate) fn starts_in(time: Duration) -> Self {
-        Self { start: now() + time }
+    /// Returns a clock that starts after `delay`.
+    pub(crate) fn starting_in(delay: Duration) -> Self {
+        Self { start: now() + delay }
     }
 
     pub(crate) fn now(&self) -> Picos {
@@ -46,7 +47,7 @@ impl Clock {
         Picos::new(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1_000))
     }
 
-    /// Waits until then.
+    /// Waits until the clock reaches `until`.
     #[expect(clippy::disallowed_methods, reason = "real packets take real time")]
     pub(crate) fn wait(&self, until: Picos) {
         let due = self.start + Duration::from_nanos(until.get() / 1_000);
@@ -59,79 +60,83 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// A row that an end writes.
+/// A record from one end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Row {
     Acknowledged(MessageRow),
     Received(ReceivedRow),
 }
 
-/// An open connection of the plan, before anything is sent.
-pub(crate) struct Open {
-    connection: u32,
+/// An open connection that has not started sending.
+pub(crate) struct OpenConnection {
+    connection: ConnectionId,
     sender: TcpStream,
     receiver: TcpStream,
 }
 
-/// A connection at work.
+/// A running connection.
 pub(crate) struct Flow {
-    pub(crate) connection: u32,
+    pub(crate) connection: ConnectionId,
     received: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     ends: [TcpStream; 2],
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Opens the connections that have something to send.
-pub(crate) fn open(plan: &Plan, laws: &Laws) -> Result<Vec<Open>> {
+/// Opens the connections that have messages.
+pub(crate) fn open(plan: &Plan, laws: &Laws) -> Result<Vec<OpenConnection>> {
     let mut has_messages = vec![false; plan.connections.len()];
-    plan.messages.iter().for_each(|message| has_messages[message.connection as usize] = true);
-    let mut all = Vec::new();
+    plan.messages.iter().for_each(|message| has_messages[message.connection.index()] = true);
+    let mut opened = Vec::new();
     for (index, connection) in plan.connections.iter().enumerate().filter(|(index, _)| has_messages[*index]) {
         let law = laws.name(connection.law);
         let port = u16::try_from(index).ok().and_then(|index| FIRST_PORT.checked_add(index));
         let port = port.ok_or(poseidon_plan::PlanError::Unsupported("more than 45,000 connections"))?;
         let to = SocketAddr::new(address(connection.to).into(), port);
-        let said = |doing: &'static str| move |why: Errno| failed(format!("{doing} under {law}"), why);
-        let listener = enter(End::Host(connection.to), || {
+        let socket_error = |operation: &'static str| {
+            move |error: Errno| machine_error(format!("{operation} with the congestion control {law}"), error)
+        };
+        let listener = run_in_node(Node::Host(connection.to), || {
             let listener = socket(AddressFamily::INET, SocketType::STREAM, None)?;
             set_tcp_congestion(&listener, law)?;
             bind(&listener, &to)?;
             listen(&listener, 1)?;
             Ok(TcpListener::from(listener))
         })?
-        .map_err(said("listening"))?;
-        let sender = enter(End::Host(connection.from), || {
+        .map_err(socket_error("listening"))?;
+        let sender = run_in_node(Node::Host(connection.from), || {
             let sender = socket(AddressFamily::INET, SocketType::STREAM, None)?;
             set_tcp_congestion(&sender, law)?;
             connect(&sender, &to)?;
             Ok(TcpStream::from(sender))
         })?
-        .map_err(said("connecting"))?;
-        let (receiver, _) = listener.accept().map_err(|why| failed("accepting a connection", why))?;
-        let connection = u32::try_from(index).expect("fewer than 45,000");
-        all.push(Open { connection, sender, receiver });
+        .map_err(socket_error("connecting"))?;
+        let (receiver, _) =
+            listener.accept().map_err(|error| machine_error("accepting a connection", error))?;
+        let connection = ConnectionId::from_index(index);
+        opened.push(OpenConnection { connection, sender, receiver });
     }
-    Ok(all)
+    Ok(opened)
 }
 
-impl Open {
-    /// Starts both ends; they wait for their messages on the clock.
+impl OpenConnection {
+    /// Starts a thread for each end. The sender waits for the start time of each message.
     pub(crate) fn start(self, plan: &Plan, clock: Clock, rows: &Sender<Row>) -> Result<Flow> {
         let Self { connection, sender, receiver } = self;
-        let mine = |(_, message): &(usize, &Message)| message.connection == connection;
-        let messages: Vec<(u32, Message)> = plan
+        let belongs_to_connection = |(_, message): &(usize, &Message)| message.connection == connection;
+        let messages: Vec<(MessageId, Message)> = plan
             .messages
             .iter()
             .enumerate()
-            .filter(mine)
-            .map(|(index, message)| (u32::try_from(index).expect("a plan has fewer"), *message))
+            .filter(belongs_to_connection)
+            .map(|(index, message)| (MessageId::from_index(index), *message))
             .collect();
-        let copy =
-            |stream: &TcpStream| stream.try_clone().map_err(|why| failed("a second handle of a socket", why));
-        let ends = [copy(&sender)?, copy(&receiver)?];
+        let duplicate = |stream: &TcpStream| {
+            stream.try_clone().map_err(|error| machine_error("duplicating a socket", error))
+        };
+        let ends = [duplicate(&sender)?, duplicate(&receiver)?];
         let (received, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let sending = Sending {
+        let sending = SenderEnd {
             stream: sender,
             messages: messages.clone(),
             clock,
@@ -139,7 +144,7 @@ impl Open {
             end: plan.stop,
             rows: rows.clone(),
         };
-        let receiving = Receiving {
+        let receiving = ReceiverEnd {
             stream: receiver,
             messages,
             clock,
@@ -148,7 +153,7 @@ impl Open {
         };
         let spawn = |work: Box<dyn FnOnce() + Send>| {
             let thread = thread::Builder::new().stack_size(128 << 10).spawn(work);
-            thread.map_err(|why| failed("starting a thread", why))
+            thread.map_err(|error| machine_error("starting a thread", error))
         };
         let threads =
             vec![spawn(Box::new(move || receiving.run()))?, spawn(Box::new(move || sending.run()))?];
@@ -157,16 +162,16 @@ impl Open {
 }
 
 impl Flow {
-    /// Payload that has arrived.
+    /// Returns the amount of payload received.
     pub(crate) fn received(&self) -> Bytes {
         Bytes::new(self.received.load(Ordering::Relaxed))
     }
 
-    /// Ends it. What is still in its buffers is thrown away.
+    /// Ends the connection and discards its buffers.
     pub(crate) fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
         for end in &self.ends {
-            // One that its peer has reset is ended already.
+            // The peer may already have reset the connection.
             let _ = set_socket_linger(end, Some(Duration::ZERO));
             let _ = end.shutdown(Shutdown::Both);
         }
@@ -176,24 +181,24 @@ impl Flow {
     }
 }
 
-/// The sending end.
-struct Sending {
+/// The sending end of a connection.
+struct SenderEnd {
     stream: TcpStream,
-    messages: Vec<(u32, Message)>,
+    messages: Vec<(MessageId, Message)>,
     clock: Clock,
     stop: Arc<AtomicBool>,
     end: Picos,
     rows: Sender<Row>,
 }
 
-impl Sending {
+impl SenderEnd {
     fn run(mut self) {
-        let data = [7; PIECE];
-        for (message, Message { at, amount, .. }) in core::mem::take(&mut self.messages) {
-            if at >= self.end {
+        let data = [7; WRITE_BYTES];
+        for (message, Message { start, amount, .. }) in core::mem::take(&mut self.messages) {
+            if start >= self.end {
                 return;
             }
-            self.clock.wait(at);
+            self.clock.wait(start);
             let finished = match amount {
                 Amount::Exactly(bytes) => self.send(bytes, &data),
                 Amount::Until(until) => self.send_until(until.min(self.end), &data),
@@ -203,20 +208,20 @@ impl Sending {
             }
             if let Amount::Exactly(size) = amount {
                 let acknowledged = self.clock.now();
-                let row = MessageRow { message, start: at, acknowledged, size, retransmitted: 0 };
-                // The run may be over.
+                let row = MessageRow { message, start, acknowledged, size, retransmitted: 0 };
+                // The run may already have ended.
                 let _ = self.rows.send(Row::Acknowledged(row));
             }
         }
     }
 
-    /// This much, and waits for the receiver's word.
+    /// Sends `bytes`, and waits for the receiver's acknowledgement.
     fn send(&mut self, bytes: Bytes, data: &[u8]) -> std::io::Result<()> {
-        let mut left = usize::try_from(bytes.get()).unwrap_or(usize::MAX);
-        while left > 0 {
-            let piece = left.min(data.len());
-            self.stream.write_all(&data[..piece])?;
-            left -= piece;
+        let mut remaining = usize::try_from(bytes.get()).unwrap_or(usize::MAX);
+        while remaining > 0 {
+            let length = remaining.min(data.len());
+            self.stream.write_all(&data[..length])?;
+            remaining -= length;
         }
         self.stream.read_exact(&mut [0])
     }
@@ -229,30 +234,30 @@ impl Sending {
     }
 }
 
-/// The receiving end.
-struct Receiving {
+/// The receiving end of a connection.
+struct ReceiverEnd {
     stream: TcpStream,
-    messages: Vec<(u32, Message)>,
+    messages: Vec<(MessageId, Message)>,
     clock: Clock,
     received: Arc<AtomicU64>,
     rows: Sender<Row>,
 }
 
-impl Receiving {
+impl ReceiverEnd {
     fn run(mut self) {
         let mut buffer = vec![0; 64 << 10];
-        let mut whole = 0;
-        let ends = self.messages.iter().filter_map(|(message, of)| {
-            whole += of.amount.bytes()?.get();
-            Some((*message, whole))
+        let mut total = 0;
+        let ends = self.messages.iter().filter_map(|(index, message)| {
+            total += message.amount.bytes()?.get();
+            Some((*index, total))
         });
         let mut ends: Vec<_> = ends.collect();
         ends.reverse();
         while let Ok(count @ 1..) = self.stream.read(&mut buffer) {
             let received = self.received.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
             while let Some((message, _)) = ends.pop_if(|(_, end)| *end <= received) {
-                let row = ReceivedRow { message, at: self.clock.now() };
-                // The run may be over, and the sender gone.
+                let row = ReceivedRow { message, time: self.clock.now() };
+                // The run may already have ended, and the sender may have closed the connection.
                 let _ = (self.rows.send(Row::Received(row)), self.stream.write_all(&[1]));
             }
         }

@@ -1,14 +1,16 @@
-//! Plans on real packets: they give the records that they should, and nothing stays behind, however they end.
+//! Checks that plans produce the expected records with real packets, and that a run leaves nothing behind, even if it
+//! is killed.
 
 use core::time::Duration;
-use poseidon_plan::records::Kept;
-use poseidon_plan::switch::{AnyBuffer, DelayCarrier, PerQueue, Silence, Stamp};
+use poseidon_linux::tcp::ControlName;
+use poseidon_plan::records::MemorySink;
+use poseidon_plan::switch::{AnyBufferPolicy, DelayCarrier, PerQueue, Stamp, TelemetryOff};
 use poseidon_plan::topology::Chain;
 use poseidon_plan::traffic::{Amount, Message};
-use poseidon_plan::{Backend as _, Link, Plan, Report, Topology};
-use poseidon_testbed::{Testbed, room};
+use poseidon_plan::{Backend as _, Link, Plan, Report, SwitchPort, Topology};
+use poseidon_testbed::{Testbed, private_netns};
 use poseidon_testkit::plans;
-use poseidon_types::{BitRate, Bytes, Nanos, Picos};
+use poseidon_types::{BitRate, Bytes, ConnectionId, Nanos, Picos, PortId, SwitchId};
 use std::process::Command;
 use std::{env, fs};
 
@@ -16,20 +18,20 @@ fn ms(time: u64) -> Picos {
     Picos::from_nanos(Nanos::from_millis(time))
 }
 
-/// Two switches and a link of 100 Mbit/s between them; hosts 0 and 1 send to hosts 2 and 3.
+/// Builds a plan with two switches connected by a 100 Mbit/s link. Hosts 0 and 1 send to hosts 2 and 3.
 fn plan(law: &str, delay: Picos) -> Plan {
     let host_link = Link { rate: BitRate::from_gbps(1), delay };
     let middle_link = Link { rate: BitRate::from_mbps(100), delay: Picos::ZERO };
     let topology = Topology::Chain(Chain { switches: 2, hosts: 2, host_link, middle_link });
     let mut plan = plans::plan(topology, law, &[(0, 2), (1, 3)]);
     plan.stop = ms(1_500);
-    plan.switch.buffer = AnyBuffer::PerQueue(PerQueue { size: Bytes::new(300_000) });
+    plan.switch.buffer = AnyBufferPolicy::PerQueue(PerQueue { size: Bytes::new(300_000) });
     plan.switch.stamp = Stamp::Off;
     plan.transport.mtu = Bytes::new(1_440);
     plan.transport.min_rto = Nanos::from_millis(200);
     plan.sample_every = ms(10);
-    plan.watched = vec![(0, 2)];
-    plan.watched_connections = vec![0, 1];
+    plan.watched_ports = vec![SwitchPort::new(SwitchId::new(0), PortId::new(2))];
+    plan.watched_connections = vec![ConnectionId::new(0), ConnectionId::new(1)];
     if law == "poseidon" {
         plan.switch.stamp = Stamp::MaxHopDelay(DelayCarrier::Shim);
         let scaled = [
@@ -39,53 +41,58 @@ fn plan(law: &str, delay: Picos) -> Plan {
             ("max-rate", "100 Mbps"),
         ];
         let set = |(name, value): (&str, &str)| plan.laws[0].set(name, value);
-        scaled.map(set).into_iter().for_each(|set| set.expect("within the domain"));
+        scaled.map(set).into_iter().for_each(|result| result.expect("the value is in range"));
     }
     plan
 }
 
-fn run(plan: &Plan) -> (Kept, Report) {
-    let mut kept = Kept::default();
-    let report = Testbed.run(plan, &mut kept).unwrap_or_else(|error| panic!("{error}"));
-    (kept, report)
+fn run(plan: &Plan) -> (MemorySink, Report) {
+    let mut sink = MemorySink::default();
+    let report = Testbed.run(plan, &mut sink).unwrap_or_else(|error| panic!("{error}"));
+    (sink, report)
 }
 
-/// Mbit/s of each connection in the second half.
-fn rates(kept: &Kept, stop: Picos) -> Vec<f64> {
-    let at = |connection: u32, at: Picos| {
-        let row = kept.receivers.iter().find(|row| row.connection == connection && row.at >= at);
+/// Returns each connection's rate over the second half of the run, in Mbit/s.
+fn rates(sink: &MemorySink, stop: Picos) -> Vec<f64> {
+    let received = |connection: u32, time: Picos| {
+        let connection = ConnectionId::new(connection);
+        let row = sink.receivers.iter().find(|row| row.connection == connection && row.time >= time);
         row.map_or(0, |row| row.received.get())
     };
     let half = Picos::new(stop.get() / 2);
     let seconds = half.get() as f64 / 1e12;
-    [0, 1].map(|connection| (at(connection, stop) - at(connection, half)) as f64 * 8e-6 / seconds).to_vec()
+    [0, 1]
+        .map(|connection| (received(connection, stop) - received(connection, half)) as f64 * 8e-6 / seconds)
+        .to_vec()
 }
 
-/// What packets waited, in the middle of the second half's samples, ms.
-fn median_delay(kept: &Kept, stop: Picos) -> f64 {
-    let half = kept.queues.iter().filter(|row| row.at.get() > stop.get() / 2);
+/// Returns the median queueing delay over the second half of the run, in ms.
+fn median_delay(sink: &MemorySink, stop: Picos) -> f64 {
+    let half = sink.queues.iter().filter(|row| row.time.get() > stop.get() / 2);
     let mut delays: Vec<u64> = half.map(|row| row.delay.get()).collect();
     delays.sort_unstable();
     delays[delays.len() / 2] as f64 / 1e6
 }
 
-/// The test itself, in a room. Outside of one it becomes the same test inside.
-fn inside(work: impl FnOnce()) {
-    if room::is_inside() {
+/// Runs `work` in private namespaces. If the process is outside the namespaces, it restarts the same test inside
+/// them.
+fn run_inside(work: impl FnOnce()) {
+    if private_netns::is_inside() {
         return work();
     }
-    panic!("no room: {}", room::enter());
+    panic!("cannot create private namespaces: {}", private_netns::exec_inside());
 }
 
-/// Two flows of each law share the link; Poseidon's queue is at T(1/2) = 0.7 ms, where CUBIC fills the 24 ms.
+/// Two flows of each law share the link. Poseidon keeps the queue at T(1/2) = 0.7 ms, and CUBIC fills the 24 ms
+/// buffer.
 #[test]
 #[ignore = "needs root and a kernel with BPF: .ci/linux"]
-fn laws_do_on_real_packets_what_they_do() {
-    inside(|| {
+fn laws_control_the_queue_on_real_packets() {
+    run_inside(|| {
         for (law, queue) in [("poseidon", 0.4..1.2), ("cubic", 5.0..25.0)] {
             let plan = plan(law, Picos::ZERO);
-            let (kept, report) = run(&plan);
-            let (rates, delay) = (rates(&kept, plan.stop), median_delay(&kept, plan.stop));
+            let (sink, report) = run(&plan);
+            let (rates, delay) = (rates(&sink, plan.stop), median_delay(&sink, plan.stop));
             println!("{law}: {rates:.1?} Mbit/s, {delay:.2} ms, {report:?}");
             assert!(rates.iter().sum::<f64>() > 70.0, "{law}: {rates:?}");
             assert!(queue.contains(&delay), "{law}: {delay} ms");
@@ -95,45 +102,53 @@ fn laws_do_on_real_packets_what_they_do() {
     });
 }
 
-/// 20 ms from end to end and back: a message of one packet takes that, and a switch that falls silent is heard of.
+/// The round-trip time is 20 ms, so a one-packet message takes 20 ms. A switch stops stamping during the run.
 #[test]
 #[ignore = "needs root and a kernel with BPF: .ci/linux"]
-fn delays_are_as_long_as_they_should_be() {
-    inside(|| {
+fn link_delays_are_exact() {
+    run_inside(|| {
         let mut plan = plan("poseidon", ms(5));
-        let message =
-            |at: u64| Message { connection: 0, at: ms(at), amount: Amount::Exactly(Bytes::new(100)) };
-        plan.messages = (0..10).map(|nth| message(100 * nth)).collect();
-        plan.silences = vec![Silence { switch: 0, from: ms(500), until: Picos::MAX }];
-        let (kept, report) = run(&plan);
-        assert_eq!((kept.messages.len(), kept.received.len()), (10, 10), "{report:?}");
-        let mut took: Vec<f64> =
-            kept.messages.iter().map(|row| (row.acknowledged.get() - row.start.get()) as f64 / 1e9).collect();
-        took.sort_unstable_by(f64::total_cmp);
-        println!("{took:.2?} ms");
-        // Sleeping, threads and the delay line are late, never early.
-        assert!((20.0..22.0).contains(&took[5]), "{took:?}");
-        assert!(took[0] >= 20.0, "{took:?}");
+        let message = |start: u64| Message {
+            connection: ConnectionId::new(0),
+            start: ms(start),
+            amount: Amount::Exactly(Bytes::new(100)),
+        };
+        plan.messages = (0..10).map(|index| message(100 * index)).collect();
+        plan.telemetry_off =
+            vec![TelemetryOff { switch: SwitchId::new(0), from: ms(500), until: Picos::MAX }];
+        let (sink, report) = run(&plan);
+        assert_eq!((sink.messages.len(), sink.received.len()), (10, 10), "{report:?}");
+        let mut latencies: Vec<f64> =
+            sink.messages.iter().map(|row| (row.acknowledged.get() - row.start.get()) as f64 / 1e9).collect();
+        latencies.sort_unstable_by(f64::total_cmp);
+        println!("{latencies:.2?} ms");
+        // Timers, threads and the delay line may be late, but never early.
+        assert!((20.0..22.0).contains(&latencies[5]), "{latencies:?}");
+        assert!(latencies[0] >= 20.0, "{latencies:?}");
     });
 }
 
-/// What a law in BPF leaves in the kernel while it runs.
-fn is_registered() -> bool {
+/// Returns whether a process's congestion control is registered.
+fn is_registered(process: u32) -> bool {
+    let control = ControlName::for_process(process);
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-    fs::read_to_string(path).expect("there is TCP").split_whitespace().any(|name| name == "poseidon")
+    fs::read_to_string(path)
+        .expect("the kernel has TCP")
+        .split_whitespace()
+        .any(|name| name == control.as_str())
 }
 
-fn namespaces() -> usize {
+fn count_namespaces() -> usize {
     let listed = Command::new("lsns").args(["--type", "net", "--noheadings", "--output", "NS"]).output();
-    String::from_utf8_lossy(&listed.expect("util-linux").stdout).lines().count()
+    String::from_utf8_lossy(&listed.expect("lsns is installed (util-linux)").stdout).lines().count()
 }
 
-/// Runs only for the next one.
+/// This is not a test by itself. The next test starts it in another process.
 #[test]
-#[ignore = "not a test: killed_runs_leave_nothing starts it"]
-fn a_run_that_would_take_long() {
+#[ignore = "not a test: killed_runs_leave_nothing_behind starts it"]
+fn long_run() {
     if env::var_os("POSEIDON_LONG").is_some() {
-        inside(|| {
+        run_inside(|| {
             let mut plan = plan("poseidon", ms(1));
             plan.stop = ms(60_000);
             run(&plan);
@@ -143,8 +158,8 @@ fn a_run_that_would_take_long() {
 
 #[test]
 #[ignore = "needs root and a kernel with BPF: .ci/linux"]
-#[expect(clippy::disallowed_methods, reason = "a kernel clears up in its own time")]
-fn killed_runs_leave_nothing() {
+#[expect(clippy::disallowed_methods, reason = "the kernel needs time to remove namespaces")]
+fn killed_runs_leave_nothing_behind() {
     let wait = |what: &str, until: &dyn Fn() -> bool| {
         for _ in 0..200 {
             if until() {
@@ -152,26 +167,32 @@ fn killed_runs_leave_nothing() {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        panic!("{what}: not within ten seconds");
+        panic!("{what}: timed out after ten seconds");
     };
-    room::clean().expect("root may");
-    let before = namespaces();
-    let mut long = Command::new(env::current_exe().expect("a test has a file"))
-        .args(["--ignored", "--exact", "a_run_that_would_take_long"])
+    private_netns::remove_stale_cgroups().expect("root may remove cgroups");
+    let before = count_namespaces();
+    let mut child = Command::new(env::current_exe().expect("a test program has a path"))
+        .args(["--ignored", "--exact", "long_run"])
         .env("POSEIDON_LONG", "1")
-        // In a room of its own, wherever this one stands.
-        .env_remove(room::INSIDE)
+        // The other process creates its own private namespaces.
+        .env_remove(private_netns::INSIDE)
         .spawn()
-        .expect("this test runs");
-    wait("it has begun", &is_registered);
-    // In the middle of traffic.
+        .expect("the test program can be started");
+    wait("the congestion control is registered", &|| is_registered(child.id()));
+    // Kill the process while it is sending.
     std::thread::sleep(Duration::from_millis(700));
-    long.kill().expect("it runs");
-    long.wait().expect("it is ours");
-    wait("the congestion control is gone", &|| !is_registered());
-    wait("the namespaces are gone", &|| namespaces() <= before);
-    let left = room::clean().expect("root may");
-    let own = format!("poseidon-testbed-{}", long.id());
-    assert!(left.iter().any(|path| path.ends_with(&own)), "{own}: {left:?}");
-    assert!(!room::clean().expect("root may").iter().any(|path| path.ends_with(&own)), "{own}");
+    child.kill().expect("the process is running");
+    child.wait().expect("the process is a child");
+    wait("the congestion control is gone", &|| !is_registered(child.id()));
+    wait("the namespaces are gone", &|| count_namespaces() <= before);
+    let removed = private_netns::remove_stale_cgroups().expect("root may remove cgroups");
+    let cgroup = format!("poseidon-testbed-{}", child.id());
+    assert!(removed.iter().any(|path| path.ends_with(&cgroup)), "{cgroup}: {removed:?}");
+    assert!(
+        !private_netns::remove_stale_cgroups()
+            .expect("root may remove cgroups")
+            .iter()
+            .any(|path| path.ends_with(&cgroup)),
+        "{cgroup}"
+    );
 }

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * Replays the life of a queue in the kernel: CoDel as the verifier has passed it and the JIT has compiled it. As replay.bpf.c does
- * with the law.
+ * Replays a queue trace in the kernel, after the verifier and the JIT have processed the code. Works like replay.bpf.c.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 
 #include "codel_replay.h"
 
-/* Packets of a batch. src/codel.rs has the same number. */
-#define MOST_PACKETS 512
+/* The number of packets per batch. src/codel.rs uses the same number. */
+#define MAX_PACKETS 512
 
 struct input {
 	struct codel_start start;
-	struct codel_packet packet[MOST_PACKETS];
+	struct codel_packet packet[MAX_PACKETS];
 };
 
 struct output {
-	struct codel_outcome outcome[MOST_PACKETS];
+	struct codel_outcome outcome[MAX_PACKETS];
 };
 
 struct {
@@ -39,9 +38,9 @@ struct batch {
 	struct output *output;
 };
 
-static long one_packet(u64 index, struct batch *batch)
+static long run_packet(u64 index, struct batch *batch)
 {
-	if (index >= MOST_PACKETS)
+	if (index >= MAX_PACKETS)
 		return 1;
 	codel_replay(&batch->input->start, &batch->input->packet[index], &batch->output->outcome[index]);
 	return 0;
@@ -58,7 +57,7 @@ int replay(void *context)
 
 	if (!batch.input || !batch.output)
 		return 1;
-	bpf_loop((u32)batch.input->start.packets, one_packet, &batch, 0);
+	bpf_loop((u32)batch.input->start.packets, run_packet, &batch, 0);
 	return 0;
 }
 

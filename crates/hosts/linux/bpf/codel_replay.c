@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * Replays the lives of queues that come on stdin (codel_replay.h) and writes an outcome per packet to stdout:
+ * Replays queue traces from stdin (codel_replay.h), and writes one outcome per packet to stdout:
  *
- *   cc -O2 -o codel_replay codel_replay.c && ./codel_replay <lives >outcomes
+ *   cc -O2 -o codel_replay codel_replay.c && ./codel_replay <traces >outcomes
  */
 #include <stdio.h>
 
@@ -18,7 +18,7 @@ int main(void)
 			struct codel_outcome outcome;
 
 			if (fread(&packet, sizeof(packet), 1, stdin) != 1) {
-				fprintf(stderr, "codel_replay: the input ends at packet %llu of %llu of a life\n",
+				fprintf(stderr, "codel_replay: the input ends at packet %llu of %llu of a trace\n",
 					(unsigned long long)done, (unsigned long long)start.packets);
 				return 1;
 			}

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
-/* Reads events of one flow after another and writes what came of each: window and gap that hold, mode, episodes, answer. */
+/*
+ * Reads flow events, and writes an outcome for each: window, gap, mode, episodes, and the reaction to a loss.
+ */
 #include <stdio.h>
 
 #include "coexistence.h"
 
 struct event {
-	struct coexistence_ack ack; /* of a loss and a timeout only `now` counts */
+	struct coexistence_ack ack; /* a loss and a timeout use only `now` */
 	u64 law_gap;
 	u64 kind; /* 0: ACK, 1: loss, 2: timeout, 3: a new flow */
 };
@@ -15,7 +17,7 @@ struct outcome {
 	u64 gap;
 	u32 mode;
 	u32 episodes;
-	u64 law_reacts; /* of a loss */
+	u64 law_reacts; /* whether the law must react; always 1 unless the event is a loss */
 };
 
 int main(void)

@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * DCTCP in Linux TCP, for kernels that have none. A peer to compare with.
+ * DCTCP in Linux TCP, for comparison on kernels without it.
  *
  * Model      per window     alpha = (1 - g) alpha + g * (marked packets / packets),  g = 1/16
- *            first mark     ssthresh = window * (1 - alpha/2), once per window: the kernel's own reaction to ECN asks for it
- *            otherwise      Reno, the kernel's
- *            a loss         half, as Reno (RFC 8257 section 3.5)
- * Signals    ECN: the flag TCP_CONG_NEEDS_ECN makes both ends ask for it, if both have this congestion control before they connect
- *            or listen; without it the flow is Reno
- * Receiver   echoes the mark of each packet in an ACK of its own, at once: section 3.2 with one packet per ACK, which needs none of
- *            its state
+ *            first mark     ssthresh = window * (1 - alpha/2), once per window, when the ECN code requests it
+ *            otherwise      the kernel's Reno
+ *            a loss         half of the window, like Reno (RFC 8257 section 3.5)
+ * Signals    ECN. The flag TCP_CONG_NEEDS_ECN makes both ends request it, if both choose this congestion control before
+ *            they connect or listen. Without ECN, the flow behaves like Reno.
+ * Receiver   acknowledges each packet at once and echoes its mark: section 3.2 with one packet per ACK, which needs no
+ *            state
  * Source     RFC 8257
- * Differs    from crates/core/laws/src/laws/dctcp.rs: the cut comes at the first mark with the alpha of the window before, as in
- *            other stacks; counts packets and not bytes, as the kernel does (delivered, delivered_ce)
+ * Differs    from crates/core/laws/src/laws/dctcp.rs: the reduction happens at the first mark, with the alpha of the
+ *            previous window, as in other stacks. This port counts packets instead of bytes, like the kernel
+ *            (delivered, delivered_ce).
  */
 #include "kernel_tcp.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-/* Fractional bits of alpha: 20, so that g of the smallest step is not lost for windows up to 2^16 packets. */
+/* The number of fractional bits in alpha. With 20, one mark still changes alpha for windows up to 2^16 packets. */
 #define ALPHA_Q 20
 #define GAIN_SHIFT 4
-#define SMALLEST_WINDOW 2U
+#define MIN_WINDOW 2U
 
 extern void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 acked) __ksym;
 
 struct dctcp {
 	u32 alpha;
-	u32 delivered;     /* when the window began */
+	u32 delivered;     /* at the start of the window */
 	u32 delivered_ce;
-	u32 window_end;    /* the sequence number that ends it */
-	u32 before_loss;   /* the window, to be restored if it was none */
+	u32 window_end;    /* the sequence number at the end of the window */
+	u32 before_loss;   /* the window, to be restored after a spurious loss */
 };
 
 static struct dctcp *dctcp_of(struct sock *sk)
@@ -38,12 +39,12 @@ static struct dctcp *dctcp_of(struct sock *sk)
 	return (struct dctcp *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
 }
 
-static u32 at_least_smallest(u32 window)
+static u32 at_least_min_window(u32 window)
 {
-	return window > SMALLEST_WINDOW ? window : SMALLEST_WINDOW;
+	return window > MIN_WINDOW ? window : MIN_WINDOW;
 }
 
-static void begin_window(struct tcp_sock *tp, struct dctcp *dctcp)
+static void start_window(struct tcp_sock *tp, struct dctcp *dctcp)
 {
 	dctcp->delivered = tp->delivered;
 	dctcp->delivered_ce = tp->delivered_ce;
@@ -56,10 +57,10 @@ void BPF_PROG(dctcp_init, struct sock *sk)
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct dctcp *dctcp = dctcp_of(sk);
 
-	/* Section 4.2: the first mark is taken as Reno takes it. */
+	/* Section 4.2: react to the first mark like Reno. */
 	dctcp->alpha = 1U << ALPHA_Q;
 	dctcp->before_loss = 0;
-	begin_window(tp, dctcp);
+	start_window(tp, dctcp);
 }
 
 /* Section 3.3, steps 1 to 8: once per window. */
@@ -79,7 +80,7 @@ void BPF_PROG(dctcp_in_ack_event, struct sock *sk, u32 flags)
 
 		dctcp->alpha = dctcp->alpha - (dctcp->alpha >> GAIN_SHIFT) + (u32)(share >> GAIN_SHIFT);
 	}
-	begin_window(tp, dctcp);
+	start_window(tp, dctcp);
 }
 
 /* Section 3.4. */
@@ -91,7 +92,7 @@ u32 BPF_PROG(dctcp_ssthresh, struct sock *sk)
 	u32 window = tp->snd_cwnd;
 
 	dctcp->before_loss = window;
-	return at_least_smallest(window - (u32)(((u64)window * dctcp->alpha) >> (ALPHA_Q + 1)));
+	return at_least_min_window(window - (u32)(((u64)window * dctcp->alpha) >> (ALPHA_Q + 1)));
 }
 
 static void halve(struct sock *sk)
@@ -99,10 +100,10 @@ static void halve(struct sock *sk)
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 
 	dctcp_of(sk)->before_loss = tp->snd_cwnd;
-	tp->snd_ssthresh = at_least_smallest(tp->snd_cwnd >> 1);
+	tp->snd_ssthresh = at_least_min_window(tp->snd_cwnd >> 1);
 }
 
-/* The kernel asks for ssthresh before it says that it is a loss. */
+/* The kernel calls ssthresh() before it reports the loss. */
 SEC("struct_ops")
 void BPF_PROG(dctcp_set_state, struct sock *sk, u8 state)
 {
@@ -119,7 +120,7 @@ void BPF_PROG(dctcp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		halve(sk);
 		return;
 	}
-	/* What came with each packet of data. */
+	/* Record the ECN mark of each data packet. */
 	if (event == CA_EVENT_ECN_IS_CE)
 		tp->ecn_flags |= TCP_ECN_DEMAND_CWR;
 	else if (event == CA_EVENT_ECN_NO_CE)

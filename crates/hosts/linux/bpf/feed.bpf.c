@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * Packets for a router, as fast as it takes them: the kernel runs this over and over (BPF_PROG_TEST_RUN with live frames) and hands
- * what it passes to the network stack, as if a device had received it. examples/cost measures with it what a router costs without
- * what sends and what receives.
+ * Generates packets for a router as fast as possible: the kernel runs this program repeatedly (BPF_PROG_TEST_RUN with
+ * live frames) and passes the frames to the network stack, as if received from a device. examples/cost uses the program
+ * to measure a router's cost without a sender and a receiver.
  *
- * A frame comes back when the router has sent it, with its hop limit and its telemetry changed: so every one is written anew.
+ * The kernel reuses frames after the router has changed their TTL and telemetry, so the program rewrites every frame.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 
 enum { XDP_DROP = 1, XDP_PASS = 2 };
 
-/* What a program is handed; its layout is the kernel's promise. */
+/* The context of a program. Its layout is part of the kernel interface. */
 struct xdp_md {
 	u32 data;
 	u32 data_end;
 };
 
-/* As in examples/cost/router.rs. */
+/* Must equal FRAME_BYTES in examples/cost/router.rs. */
 #define FRAME_BYTES 80
 
 const volatile u64 frame[FRAME_BYTES / 8] SEC(".rodata.frame") = {};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
 /*
- * What our programs for TCP use of the kernel: fields of sockets, the table of a congestion control, the context of sock_ops.
- * Structs of the kernel's inside are relocated when they are loaded; `bpf_sock_ops` is part of its interface and written out
- * in full.
+ * The kernel types that our TCP programs use: sockets, congestion control operations, and the sock_ops context.
+ * Internal structs are relocated when a program is loaded. `bpf_sock_ops` is part of the kernel interface, so it is
+ * declared in full.
  */
 #ifndef POSEIDON_KERNEL_TCP_H
 #define POSEIDON_KERNEL_TCP_H
@@ -22,12 +22,12 @@ enum {
 	TCP_CONG_NEEDS_ECN = 2,
 	TCP_CA_RECOVERY = 3,
 	TCP_CA_LOSS = 4,
-	/* A congestion control that keeps the window itself has no use for slow start. */
+	/* A congestion control that sets the window itself does not use slow start. */
 	TCP_INFINITE_SSTHRESH = 0x7fffffff,
 	ICSK_ACK_NOW = 16,
-	/* Packets go out with the echo of congestion. */
+	/* Outgoing packets carry ECE. */
 	TCP_ECN_DEMAND_CWR = 4,
-	/* TCP spaces packets with its own timer; no queueing discipline is needed. */
+	/* TCP paces packets with its own timer, without a queueing discipline. */
 	SK_PACING_NEEDED = 1,
 	TCP_FLAG_SYN = 0x02,
 	TCP_FLAG_ACK = 0x10,
@@ -46,7 +46,7 @@ enum {
 	BPF_LOAD_HDR_OPT_TCP_SYN = 1,
 };
 
-/* Only the fields that are read; the loader finds where the running kernel has them. */
+/* These structs contain only the fields we use. The loader finds their offsets in the running kernel. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct in6_addr {
@@ -124,7 +124,7 @@ struct tcp_sock {
 };
 
 struct rate_sample {
-	long rtt_us; /* below zero: none */
+	long rtt_us; /* negative: not measured */
 	u32 prior_in_flight;
 	u32 acked_sacked;
 	s32 delivered_ce;
@@ -168,13 +168,13 @@ struct bpf_iter__bpf_sk_storage_map {
 
 #pragma clang attribute pop
 
-/* The head of a TCP header, up to where it says its length. */
+/* The start of a TCP header, including its length. */
 struct tcp_head {
 	__be16 source;
 	__be16 dest;
 	__be32 seq;
 	__be32 ack_seq;
-	u8 length_and_reserved; /* high half: words of four bytes */
+	u8 length_and_reserved; /* high four bits: length in four-byte words */
 	u8 flags;
 	__be16 window;
 };

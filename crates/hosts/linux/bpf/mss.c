@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
-/* Reads rate offsets for packets of POSEIDON_REFERENCE_MSS bytes and writes, for each, those for 1 to 65535 bytes. */
+/* Reads rate offsets for packets of POSEIDON_REFERENCE_MSS bytes. For each, writes the offsets for 1 to 65535 bytes. */
 #include <stdio.h>
 
 #include "mss.h"

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
 /*
- * Where the TCP or UDP header of a packet is, if the packet is sound enough to write into.
+ * Finds the TCP or UDP header of a packet, if the packet is valid.
  *
  *   Ethernet | 0 to 2 VLAN tags | IPv4, options              | TCP or UDP | ...
  *                               | IPv6, 0 to 4 extension hdrs |
- *                               ^ network                     ^ transport       ^ end: what IP says, not the frame
+ *                               ^ network                     ^ transport       ^ end: the length in IP, not the frame
  *
- * Any bytes are safe input: what is short, contradicts itself or is not understood has no place to write, and says why. Of the
- * fragments of a packet only the first has a place. An authentication header covers what follows, so it ends the walk.
- * Tunnels are not looked into.
+ * Any input is safe. For a truncated, contradictory or unknown packet, the search returns the reason. Only the first
+ * fragment of a packet has a transport header. An authentication header covers the headers after it, so it ends the
+ * search. Tunnels are not parsed.
  */
 #ifndef POSEIDON_PACKET_H
 #define POSEIDON_PACKET_H
 
 #include "port.h"
 
-/* Why a packet has no place to write. The numbers are those of counters. */
-enum packet_place {
+/* The result of a search. */
+enum packet_result {
 	PACKET_FOUND = 0,
 	PACKET_NOT_IP,
-	PACKET_MALFORMED, /* shorter than it says, or a length that cannot be */
-	PACKET_FRAGMENT,  /* not the first of its packet */
+	PACKET_MALFORMED, /* truncated, or with an impossible length */
+	PACKET_FRAGMENT,  /* not the first fragment of its packet */
 	PACKET_OTHER_PROTOCOL,
-	PACKET_PLACES,
 };
 
 enum {
@@ -32,8 +31,8 @@ enum {
 	IPV6_ROUTING = 43,
 	IPV6_FRAGMENT = 44,
 	IPV6_DESTINATION = 60,
-	/* More than anybody sends; RFC 8200 section 4.1 lists them in this order, each once but the last twice. */
-	IPV6_MOST_EXTENSIONS = 4,
+	/* RFC 8200 section 4.1 recommends each of these once, and destination options at most twice. */
+	IPV6_MAX_EXTENSIONS = 4,
 };
 
 /* A TCP segment or UDP datagram, or the first fragment of one. */
@@ -43,7 +42,7 @@ struct packet {
 	u32 end;
 	u8 version;
 	u8 protocol;
-	u8 traffic_class; /* its last two bits are ECN's */
+	u8 traffic_class; /* the last two bits are ECN */
 	u8 is_first_fragment;
 };
 
@@ -62,7 +61,7 @@ struct ipv4_header {
 	u8 traffic_class;
 	u16 total_bytes;
 	u16 id;
-	u16 fragment; /* 3 flags, of which the last says that more follow, and the place in units of 8 bytes */
+	u16 fragment; /* 3 flags, the last of which is "more fragments", and the offset in units of 8 bytes */
 	u8 ttl;
 	u8 protocol;
 	u16 checksum;
@@ -71,7 +70,7 @@ struct ipv4_header {
 };
 
 struct ipv6_header {
-	u16 version_and_class; /* 4 bits, 8 bits; the flow label goes on below */
+	u16 version_and_class; /* 4 bits, 8 bits, and the high bits of the flow label */
 	u16 flow_label;
 	u16 payload_bytes;
 	u8 next;
@@ -82,14 +81,14 @@ struct ipv6_header {
 
 struct ipv6_extension {
 	u8 next;
-	u8 further_octets; /* 8 bytes each, after the first 8; of a fragment header, reserved */
-	u16 fragment;      /* of a fragment header: the place in units of 8 bytes, 2 bits, and whether more follow */
+	u8 further_octets; /* units of 8 bytes after the first 8; reserved in a fragment header */
+	u16 fragment;      /* in a fragment header: the offset in units of 8 bytes, 2 bits, and "more fragments" */
 };
 
-/* Copies a header, which may lie in several pieces. */
+/* Copies a header. Its bytes need not be contiguous in memory. */
 #define packet_load(skb, offset, into) (bpf_skb_load_bytes(skb, offset, into, sizeof(*(into))) == 0)
 
-static inline enum packet_place packet_find_ipv4(struct __sk_buff *skb, struct packet *packet)
+static inline enum packet_result packet_find_ipv4(struct __sk_buff *skb, struct packet *packet)
 {
 	struct ipv4_header ip;
 	u32 header_bytes, total;
@@ -113,13 +112,13 @@ static inline enum packet_place packet_find_ipv4(struct __sk_buff *skb, struct p
 	return PACKET_FOUND;
 }
 
-static inline enum packet_place packet_find_ipv6(struct __sk_buff *skb, struct packet *packet)
+static inline enum packet_result packet_find_ipv6(struct __sk_buff *skb, struct packet *packet)
 {
 	struct ipv6_header ip;
 
 	if (!packet_load(skb, packet->network, &ip))
 		return PACKET_MALFORMED;
-	/* A jumbogram says 0 and is refused by its end. */
+	/* The length of a jumbogram is 0, so its end is rejected below. */
 	if (bpf_ntohs(ip.version_and_class) >> 12 != 6)
 		return PACKET_MALFORMED;
 	packet->version = 6;
@@ -128,7 +127,7 @@ static inline enum packet_place packet_find_ipv6(struct __sk_buff *skb, struct p
 	packet->is_first_fragment = 0;
 	packet->transport = packet->network + sizeof(ip);
 	packet->end = packet->transport + bpf_ntohs(ip.payload_bytes);
-	for (int seen = 0; seen < IPV6_MOST_EXTENSIONS; seen++) {
+	for (int count = 0; count < IPV6_MAX_EXTENSIONS; count++) {
 		struct ipv6_extension extension;
 		u32 bytes = 8;
 
@@ -150,12 +149,12 @@ static inline enum packet_place packet_find_ipv6(struct __sk_buff *skb, struct p
 	return PACKET_FOUND;
 }
 
-/* Finds the transport header. `end` is then within the frame and `transport` before it; nothing else is known of the two. */
-static inline enum packet_place packet_find(struct __sk_buff *skb, struct packet *packet)
+/* Finds the transport header. On success, `transport` <= `end`, and `end` is within the frame. */
+static inline enum packet_result packet_find(struct __sk_buff *skb, struct packet *packet)
 {
 	struct ethernet_header ethernet;
 	struct vlan_tag tag;
-	enum packet_place place;
+	enum packet_result result;
 	u16 type;
 
 	if (!packet_load(skb, 0, &ethernet))
@@ -169,13 +168,13 @@ static inline enum packet_place packet_find(struct __sk_buff *skb, struct packet
 		type = bpf_ntohs(tag.type);
 	}
 	if (type == 0x0800)
-		place = packet_find_ipv4(skb, packet);
+		result = packet_find_ipv4(skb, packet);
 	else if (type == 0x86dd)
-		place = packet_find_ipv6(skb, packet);
+		result = packet_find_ipv6(skb, packet);
 	else
-		place = PACKET_NOT_IP;
-	if (place != PACKET_FOUND)
-		return place;
+		result = PACKET_NOT_IP;
+	if (result != PACKET_FOUND)
+		return result;
 	if (packet->protocol != IP_TCP && packet->protocol != IP_UDP)
 		return PACKET_OTHER_PROTOCOL;
 	if (packet->end > skb->len || packet->transport > packet->end)
@@ -184,20 +183,20 @@ static inline enum packet_place packet_find(struct __sk_buff *skb, struct packet
 }
 
 /*
- * The same for what nearly all packets are: untagged, IPv4 without options, whole, and its headers in one piece with `bytes` of what is
- * above IP. Gives where those are, or 0 where the packet is anything else, which packet_find() must then be asked. A header is read
- * where it lies; each that is copied costs 10 ns.
+ * Fast path for most packets: untagged, IPv4 without options, not fragmented, and with `bytes` bytes after the IP
+ * header in linear memory. Returns a pointer to these bytes, or 0 if packet_find() must be used. Headers are read in
+ * place, because each copy costs 10 ns.
  */
-static inline void *packet_find_plain(struct __sk_buff *skb, struct packet *packet, u32 bytes)
+static inline void *packet_find_fast(struct __sk_buff *skb, struct packet *packet, u32 bytes)
 {
 	struct ethernet_header *ethernet = (void *)(unsigned long)skb->data;
 	struct ipv4_header *ip = (void *)(ethernet + 1);
-	void *above = ip + 1, *end = (void *)(unsigned long)skb->data_end;
+	void *payload = ip + 1, *end = (void *)(unsigned long)skb->data_end;
 	u32 total;
 
-	if (above + bytes > end)
+	if (payload + bytes > end)
 		return 0;
-	/* Version 4 and five words; neither a part of a packet nor followed by one. */
+	/* Version 4, five words, and not a fragment. */
 	if (ethernet->type != bpf_htons(0x0800) || ip->version_and_length != 0x45 || ip->fragment & bpf_htons(0x3fff))
 		return 0;
 	total = bpf_ntohs(ip->total_bytes);
@@ -210,23 +209,23 @@ static inline void *packet_find_plain(struct __sk_buff *skb, struct packet *pack
 	packet->traffic_class = ip->traffic_class;
 	packet->protocol = ip->protocol;
 	packet->is_first_fragment = 0;
-	return above;
+	return payload;
 }
 
-/* The word of a TCP header that has its length and its flags. */
-#define TCP_WORD_AT 12
-#define TCP_CHECKSUM_AT 16
+/* The offset of the TCP header word that contains the header length and the flags. */
+#define TCP_WORD_OFFSET 12
+#define TCP_CHECKSUM_OFFSET 16
 #define TCP_HEADER_BYTES 20
-#define UDP_CHECKSUM_AT 6
+#define UDP_CHECKSUM_OFFSET 6
 
-/* Reads that word and gives the bytes of the whole TCP header, or 0 where they are not there. */
+/* Reads the word at TCP_WORD_OFFSET. Returns the TCP header size, or 0 if the header is incomplete. */
 static inline u32 packet_tcp_header(struct __sk_buff *skb, const struct packet *packet, u16 *word)
 {
 	u32 bytes;
 
 	if (packet->end - packet->transport < TCP_HEADER_BYTES)
 		return 0;
-	if (!packet_load(skb, packet->transport + TCP_WORD_AT, word))
+	if (!packet_load(skb, packet->transport + TCP_WORD_OFFSET, word))
 		return 0;
 	*word = bpf_ntohs(*word);
 	bytes = (u32)(*word >> 12) * 4;

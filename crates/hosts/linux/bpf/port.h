@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
 /*
- * A port of a Linux router, as programs at its egress see it: how long what they are handed now will wait.
+ * The queueing delay at a port of a Linux router, for programs at its egress.
  *
  *                            this hook
- *   packet ── routed to ──>  (clsact)  ──>  [ qdisc: so many bytes wait ] ── rate ──> wire
+ *   packet ── routed to ──>  (clsact)  ──>  [ qdisc: backlog in bytes ]   ── rate ──> wire
  *
- *   delay = bytes that wait / rate
+ *   delay = backlog / rate
  *
- * The bytes are the qdisc's own count: no state per packet, no drift, and what is dropped is not in it. The packet itself does
- * not count: a hop's delay is the time from when a packet is queued to when its first bit leaves, as the simulator stamps it
- * (crates/engines/sim/src/switch.rs) and as P4's deq_timedelta has it. A shaper pays for its head packet before it sends it, so the
- * count is about half a packet short: 10 us at 100 Mbit/s.
- * Limits     the first transmit queue stands for the port: right where one qdisc serves all (TBF, HTB), wrong below `mq`.
+ * The qdisc counts its backlog, so there is no per-packet state and no drift, and dropped packets are not included. The
+ * packet itself does not count: a hop's delay is the time from enqueue until the first bit leaves, as in the simulator
+ * (crates/engines/sim/src/switch.rs) and in P4's deq_timedelta. A shaper takes the tokens for its head packet before it
+ * sends the packet, so the backlog is about half a packet too small: 10 us at 100 Mbit/s.
+ * Limits     Only the first transmit queue is read. This is correct if one qdisc serves all queues (TBF, HTB), but not
+ *            below `mq`.
  */
 #ifndef POSEIDON_PORT_H
 #define POSEIDON_PORT_H
@@ -20,19 +21,19 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-/* What libbpf's macros and the helpers want of the kernel's enums. */
+/* Kernel constants that the libbpf macros and the helpers need. */
 enum {
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_F_MARK_MANGLED_0 = 1 << 5,
-	/* On to whatever else is attached here. */
+	/* Continue with the next filter. */
 	TC_ACT_UNSPEC = -1,
 };
 
-/* What a program is handed; its layout is the kernel's promise. */
+/* The context of a program. Its layout is part of the kernel interface. */
 struct __sk_buff {
 	u32 len;
-	u32 between[18];
-	u32 data; /* what of the packet lies in one piece: both are addresses */
+	u32 unused[18];
+	u32 data; /* addresses of the linear part of the packet */
 	u32 data_end;
 };
 
@@ -58,33 +59,33 @@ struct sk_buff {
 	struct net_device *dev;
 } KERNEL_STRUCT;
 
-/* The packet as the kernel has it, of which every field can be read. Linux 6.2. */
+/* Returns the kernel's sk_buff. Requires Linux 6.2. */
 extern void *bpf_cast_to_kern_ctx(void *) __ksym;
 
-/* Bytes that a test says wait, set before loading; otherwise those that do. */
-#define THE_REAL_QUEUE (~0U)
-const volatile u32 pretended_backlog SEC(".rodata.test") = THE_REAL_QUEUE;
+/* A test can set the backlog before it loads the program. */
+#define REAL_BACKLOG (~0U)
+const volatile u32 test_backlog SEC(".rodata.test") = REAL_BACKLOG;
 
-/* Bytes that wait in the port's queue. */
+/* Returns the port's backlog in bytes. */
 static inline u32 port_backlog(struct __sk_buff *skb)
 {
-	struct sk_buff *kernel = bpf_cast_to_kern_ctx(skb);
+	struct sk_buff *kernel_skb = bpf_cast_to_kern_ctx(skb);
 
-	if (pretended_backlog != THE_REAL_QUEUE)
-		return pretended_backlog;
-	return kernel->dev->_tx->qdisc->qstats.backlog;
+	if (test_backlog != REAL_BACKLOG)
+		return test_backlog;
+	return kernel_skb->dev->_tx->qdisc->qstats.backlog;
 }
 
-/* ns until so many bytes are sent, rounded down. The rate is ns per 2^20 bytes: neither division nor, in 64 bits, overflow. */
+/* Returns the time in ns to send the backlog, rounded down. ns_per_mib avoids a division. The product fits in u64. */
 static inline u64 port_delay(u32 backlog, u32 ns_per_mib)
 {
 	return ((u64)backlog * ns_per_mib) >> 20;
 }
 
-/* Delays are counted in four buckets per power of two, the last being 7.5 s or more: a quantile is right to a fifth. */
+/* Four buckets per power of two; the last bucket is 7.5 s or more. The error of a percentile is at most a quarter. */
 #define PORT_BUCKETS 128
 
-/* Of what is not zero, rounded down. BPF has no instruction for it, and what a compiler makes of clz takes three times as many. */
+/* Returns log2 of x > 0, rounded down. BPF has no instruction for log2, and clz compiles to three times the code. */
 static inline u32 port_log2(u64 x)
 {
 	u32 log = 0;

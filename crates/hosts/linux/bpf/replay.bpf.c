@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * Replays the life of a flow in the kernel: the law as the verifier has passed it and the JIT has compiled it. The program is
- * attached to nothing; BPF_PROG_TEST_RUN starts it once per batch, which is in the map `input` and whose outcomes are then in
- * `output`.
+ * Replays a flow trace in the kernel, after the verifier and the JIT have processed the code. The program is not
+ * attached. BPF_PROG_TEST_RUN runs it once per batch: it reads the map `input` and writes the map `output`.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 
 #include "replay.h"
 
-/* Steps of a batch: enough that starting the program costs nothing, and 64 KB to copy. src/replay.rs has the same number. */
-#define MOST_STEPS 512
+/*
+ * The number of steps per batch. A batch of 64 KB makes the cost of starting the program negligible.
+ * src/kernel_replay.rs uses the same number.
+ */
+#define MAX_STEPS 512
 
 struct input {
 	struct replay_start start;
-	struct replay_step step[MOST_STEPS];
+	struct replay_step step[MAX_STEPS];
 };
 
 struct output {
-	u64 ns; /* that the whole batch took */
-	struct replay_outcome outcome[MOST_STEPS];
+	u64 ns; /* running time of the whole batch */
+	struct replay_outcome outcome[MAX_STEPS];
 };
 
 struct {
@@ -41,10 +43,10 @@ struct batch {
 	struct output *output;
 };
 
-/* A callback, because the verifier walks it once and not once per step. */
-static long one_step(u64 index, struct batch *batch)
+/* A callback, which the verifier checks only once. */
+static long run_step(u64 index, struct batch *batch)
 {
-	if (index >= MOST_STEPS)
+	if (index >= MAX_STEPS)
 		return 1;
 	replay_apply(&batch->input->start.flow, &batch->input->step[index], &batch->output->outcome[index]);
 	return 0;
@@ -58,13 +60,13 @@ int replay(void *context)
 		.input = bpf_map_lookup_elem(&input, &key),
 		.output = bpf_map_lookup_elem(&output, &key),
 	};
-	u64 began;
+	u64 start;
 
 	if (!batch.input || !batch.output)
 		return 1;
-	began = bpf_ktime_get_ns();
-	bpf_loop((u32)batch.input->start.steps, one_step, &batch, 0);
-	batch.output->ns = bpf_ktime_get_ns() - began;
+	start = bpf_ktime_get_ns();
+	bpf_loop((u32)batch.input->start.steps, run_step, &batch, 0);
+	batch.output->ns = bpf_ktime_get_ns() - start;
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * Replays the lives of flows that come on stdin (replay.h) and writes an outcome per step to stdout:
+ * Replays flow traces from stdin (replay.h), and writes one outcome per step to stdout:
  *
- *   cc -O2 -o replay replay.c && ./replay <lives >outcomes
+ *   cc -O2 -o replay replay.c && ./replay <traces >outcomes
  */
 #include <stdio.h>
 
@@ -18,7 +18,7 @@ int main(void)
 			struct replay_outcome outcome;
 
 			if (fread(&step, sizeof(step), 1, stdin) != 1) {
-				fprintf(stderr, "replay: the input ends at step %llu of %llu of a life\n",
+				fprintf(stderr, "replay: the input ends at step %llu of %llu of a trace\n",
 					(unsigned long long)done, (unsigned long long)start.steps);
 				return 1;
 			}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
 /*
- * The life of a flow as bytes, so that one list of events can be given to the law wherever it runs:
+ * A flow trace as bytes, so that Rust, C and the kernel can process the same events:
  *
  *   in    replay_start | replay_step, replay_step, ...
  *   out   replay_outcome, one per step
  *
- * Integers are the machine's own. The same structs are in src/replay.rs.
+ * Integers use the machine's byte order. src/replay.rs has the same structs.
  */
 #ifndef POSEIDON_REPLAY_H
 #define POSEIDON_REPLAY_H
@@ -24,7 +24,7 @@ struct replay_start {
 };
 
 struct replay_step {
-	struct poseidon_ack ack; /* of a loss and a timeout only `now` counts */
+	struct poseidon_ack ack; /* a loss and a timeout use only `now` */
 	u64 event;               /* enum replay_event */
 };
 
@@ -37,7 +37,7 @@ _Static_assert(sizeof(struct replay_start) == 72, "no padding");
 _Static_assert(sizeof(struct replay_step) == 56, "no padding");
 _Static_assert(sizeof(struct replay_outcome) == 72, "no padding");
 
-/* Does one step to the flow and writes down what came of it. */
+/* Applies a step to the flow, and writes the outcome. */
 static inline void replay_apply(struct poseidon_flow *flow, const struct replay_step *step,
 				struct replay_outcome *outcome)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * Gives connections that run Poseidon another congestion control, for all sockets of the network namespace of who reads the iterator.
- * One byte is written per socket that was changed.
+ * Switches Poseidon connections to another congestion control, for all sockets in the network namespace of the process
+ * that reads the iterator. The iterator writes one byte per changed socket.
  */
 #include "kernel_tcp.h"
 #include <bpf/bpf_helpers.h>
@@ -11,7 +11,7 @@ struct bpf_iter__tcp {
 	struct sock_common *sk_common;
 } __attribute__((preserve_access_index));
 
-/* The name of the congestion control that they get. */
+/* The name of the new congestion control. */
 const volatile char wanted[TCP_CA_NAME_MAX] SEC(".rodata.wanted") = {};
 
 SEC("iter/tcp")
@@ -26,11 +26,11 @@ int restore(struct bpf_iter__tcp *context)
 	tp = bpf_skc_to_tcp_sock(common);
 	if (!tp || bpf_getsockopt(tp, SOL_TCP, TCP_CONGESTION, name, sizeof(name)))
 		return 0;
-	/* "poseidon" in one word, and nothing behind it. */
+	/* The name must be exactly "poseidon". */
 	if (*(u64 *)name != 0x6e6f646965736f70ULL || name[8])
 		return 0;
-	for (int at = 0; at < TCP_CA_NAME_MAX; at++)
-		name[at] = wanted[at];
+	for (int i = 0; i < TCP_CA_NAME_MAX; i++)
+		name[i] = wanted[i];
 	if (!bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, name, sizeof(name)))
 		bpf_seq_write(context->meta->seq, &changed, sizeof(changed));
 	return 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * How long packets really waited: each is seen when it joins the root queue of a watched port and when it leaves it.
+ * Measures queueing delays: tracepoints see each packet when it joins and leaves the root queue of a monitored port.
  *
  *   qdisc_enqueue: since[packet] = now            qdisc_dequeue: delay = now - since[packet]
  *
- * It reads and writes nothing of the packets: the truth that the stamps of switch.bpf.c are held against, and what a testbed
- * records. Both tracepoints run under the lock of the queue, so the numbers of a port need no lock of their own.
- * Limits     a shaper that cuts a packet in pieces (TBF with one larger than its burst) makes packets that nobody saw join.
+ * The programs do not modify packets. Tests compare the stamps of switch.bpf.c with these delays, and the testbed
+ * records the delays. Both tracepoints run under the queue lock, so a port's counters need no other lock.
+ * Limits     A shaper may segment a packet (TBF, if it exceeds the burst). The segments have no enqueue time.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -53,17 +53,17 @@ struct sk_buff {
 	u32 len;
 } KERNEL_STRUCT;
 
-/* src/sojourn.rs has both. */
+/* src/sojourn.rs has both structs. */
 struct port {
-	u32 netns; /* inode of the network namespace */
+	u32 netns; /* network namespace inode */
 	u32 device;
 };
 
 struct queue {
 	u64 packets;
 	u64 bytes;
-	u64 delay;   /* of the packet that left last, ns */
-	u64 waiting; /* bytes, when a packet last joined or left */
+	u64 delay;   /* of the last packet that left, ns */
+	u64 waiting; /* backlog in bytes, after the last packet joined or left */
 };
 
 struct {
@@ -73,7 +73,10 @@ struct {
 	__type(value, struct queue);
 } watched SEC(".maps");
 
-/* What waits, by the address of the packet. Those that a queue drops after they joined are never seen to leave: the oldest go. */
+/*
+ * Enqueue times by packet address. Packets that are dropped in the queue never leave, so the oldest entries are
+ * evicted.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1 << 18);
@@ -104,8 +107,8 @@ int BPF_PROG(joins, struct Qdisc *qdisc, const struct netdev_queue *port, struct
 	return 0;
 }
 
-/* One call tells of all packets that left together. */
-#define MOST_TOGETHER 64
+/* One call may report a list of packets. */
+#define MAX_LIST 64
 
 SEC("tp_btf/qdisc_dequeue")
 int BPF_PROG(leaves, struct Qdisc *qdisc, const struct netdev_queue *port, int packets, struct sk_buff *packet)
@@ -113,14 +116,14 @@ int BPF_PROG(leaves, struct Qdisc *qdisc, const struct netdev_queue *port, int p
 	struct queue *queue;
 	u64 now = bpf_ktime_get_ns();
 
-	/* A shaper that is asked too early has nothing. */
+	/* A shaper may have no packet to send yet. */
 	if (!packet)
 		return 0;
 	queue = queue_of(port);
 	if (!queue)
 		return 0;
 	queue->waiting = qdisc->qstats.backlog;
-	for (int i = 0; i < MOST_TOGETHER && packet; i++) {
+	for (int i = 0; i < MAX_LIST && packet; i++) {
 		u64 key = (u64)packet;
 		u64 *joined = bpf_map_lookup_elem(&since, &key);
 

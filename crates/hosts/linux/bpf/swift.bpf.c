@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * Swift in Linux TCP: swift.h and the host around it, which is that of tcp.bpf.c without telemetry. A peer to compare with.
+ * Swift in Linux TCP, for comparison: swift.h with the host code of tcp.bpf.c, but without telemetry.
  *
- * Limits     Receivers delay ACKs: packets without an option take a way through the kernel on which no congestion control is asked.
- *            Two packets in flight are acknowledged at once, one waits for the receiver's timer. For windows that small, give the
- *            receivers' routes `quickack 1`.
+ * Limits     Receivers delay ACKs, because packets without an option take a path in the kernel that calls no congestion
+ *            control. Two packets in flight are acknowledged immediately, but a single packet waits for the receiver's
+ *            timer. For such small windows, set `quickack 1` on the receivers' routes.
  */
 #include "kernel_tcp.h"
 #include <bpf/bpf_helpers.h>
@@ -12,7 +12,7 @@
 
 #include "swift.h"
 
-/* A new flow; a section of its own, so that user space finds it. */
+/* A new flow. The struct has a separate section, so that user space can find it. */
 const volatile struct swift_flow settings SEC(".rodata.settings") = {};
 
 static struct swift_flow *flow_of(struct sock *sk)
@@ -25,7 +25,7 @@ static u64 now_of(struct sock *sk)
 	return ((struct tcp_sock *)sk)->tcp_mstamp * 1000;
 }
 
-static void take_over(struct sock *sk, struct swift_flow *flow)
+static void apply_decision(struct sock *sk, struct swift_flow *flow)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	u64 gap = swift_gap(flow);
@@ -46,10 +46,10 @@ void BPF_PROG(swift_init, struct sock *sk)
 
 	for (u32 word = 0; word < sizeof(*flow) / sizeof(u64); word++)
 		((u64 *)flow)[word] = from[word];
-	flow->rtt = poseidon_low_32(poseidon_max(tp->srtt_us >> 3, 1) * 1000ULL);
+	flow->rtt = poseidon_saturate_u32(poseidon_max(tp->srtt_us >> 3, 1) * 1000ULL);
 	tp->snd_ssthresh = TCP_INFINITE_SSTHRESH;
 	sk->sk_pacing_status = SK_PACING_NEEDED;
-	take_over(sk, flow);
+	apply_decision(sk, flow);
 }
 
 SEC("struct_ops")
@@ -62,7 +62,7 @@ void BPF_PROG(swift_cong_control, struct sock *sk, u32 acked, int flag, const st
 		return;
 	swift_on_ack(flow, now_of(sk), rtt, sample->acked_sacked,
 		     ((u64)sample->prior_in_flight << (POSEIDON_Q + 1)) < flow->window);
-	take_over(sk, flow);
+	apply_decision(sk, flow);
 }
 
 SEC("struct_ops")
@@ -76,7 +76,7 @@ void BPF_PROG(swift_set_state, struct sock *sk, u8 state)
 		swift_on_timeout(flow, now_of(sk));
 	else
 		return;
-	take_over(sk, flow);
+	apply_decision(sk, flow);
 }
 
 SEC("struct_ops")
@@ -105,7 +105,7 @@ struct tcp_congestion_ops swift = {
 	.ssthresh = (void *)swift_ssthresh,
 	.undo_cwnd = (void *)swift_undo_cwnd,
 	.min_tso_segs = (void *)swift_min_tso_segs,
-	/* As for Poseidon: without it, a namespace cannot make it its default and leaks a reference. */
+	/* Without this flag, a network namespace cannot use Swift as its default, and the attempt leaks a reference. */
 	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "swift",
 };

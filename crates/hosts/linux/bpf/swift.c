@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * Replays the life of a flow under Swift: reads the flow and then its events, and writes the window after each.
+ * Replays a Swift flow trace: reads the flow and its events, and writes the window after each event.
  */
 #include <stdio.h>
 

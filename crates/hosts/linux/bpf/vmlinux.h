@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
 /*
- * The kernel's types that our BPF programs use, and no others: what bpftool prints in 130,000 lines, by hand. A struct of
- * the kernel that is added here has only the fields that are read and is marked preserve_access_index: the loader then finds
- * the fields of the running kernel. The guard is bpftool's, so that the two cannot be mixed.
+ * The kernel types that our BPF programs use, written by hand because bpftool would generate 130,000 lines. Each kernel
+ * struct declares only the fields we use, and is marked preserve_access_index so that the loader finds the offsets in
+ * the running kernel. The include guard is the same as bpftool's, so that the two files cannot be mixed.
  */
 #ifndef __VMLINUX_H__
 #define __VMLINUX_H__
@@ -25,7 +25,7 @@ typedef __s16 s16;
 typedef __s32 s32;
 typedef __s64 s64;
 
-/* libbpf's declarations of helpers name them. */
+/* libbpf's helper declarations use these types. */
 typedef __u16 __be16;
 typedef __u32 __be32;
 typedef __u32 __wsum;

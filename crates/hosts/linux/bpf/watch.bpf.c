@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * For tests: the window of every socket under Poseidon at every packet that it receives, from the kernel's own tracepoint and not from
- * our programs. It runs before the packet is processed, so it sees what the last one left.
+ * For tests: reads the window of every Poseidon socket at each received packet, from a kernel tracepoint instead of our
+ * programs. The tracepoint runs before the packet is processed, so it reads the window after the previous packet.
  */
 #include "kernel_tcp.h"
 #include <bpf/bpf_helpers.h>
@@ -9,13 +9,13 @@
 
 struct seen {
 	u64 samples;
-	u64 outside; /* windows of zero, or above the largest */
+	u64 outside; /* windows of zero, or above the maximum */
 	u64 largest;
 	u64 last_outside;
 };
 
-/* The law's and coexistence's. */
-#define LARGEST_WINDOW (1 << 15)
+/* The largest window of the law and of coexistence. */
+#define MAX_WINDOW (1 << 15)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -30,7 +30,7 @@ SEC("tp_btf/tcp_probe")
 int BPF_PROG(watch, struct sock *sk, struct sk_buff *skb)
 {
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-	struct seen *all;
+	struct seen *stats;
 	u64 window, name = 0;
 	u32 key = 0;
 
@@ -38,18 +38,18 @@ int BPF_PROG(watch, struct sock *sk, struct sk_buff *skb)
 		return 0;
 	window = tp->snd_cwnd;
 	bpf_probe_read_kernel(&name, sizeof(name), ((struct inet_connection_sock *)tp)->icsk_ca_ops->name);
-	/* "poseidon" in one word. */
+	/* The name starts with "poseidon". */
 	if (name != 0x6e6f646965736f70ULL)
 		return 0;
-	all = bpf_map_lookup_elem(&seen, &key);
-	if (!all)
+	stats = bpf_map_lookup_elem(&seen, &key);
+	if (!stats)
 		return 0;
-	__sync_fetch_and_add(&all->samples, 1);
-	if (window > all->largest)
-		all->largest = window;
-	if (window - 1 >= LARGEST_WINDOW) {
-		__sync_fetch_and_add(&all->outside, 1);
-		all->last_outside = window;
+	__sync_fetch_and_add(&stats->samples, 1);
+	if (window > stats->largest)
+		stats->largest = window;
+	if (window - 1 >= MAX_WINDOW) {
+		__sync_fetch_and_add(&stats->outside, 1);
+		stats->last_outside = window;
 	}
 	return 0;
 }

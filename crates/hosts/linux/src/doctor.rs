@@ -1,17 +1,17 @@
-//! What this machine can and cannot do, tried and not guessed.
+//! Checks which features this machine supports by trying them out.
 //!
 //! ```text
-//! examine ──> Check: name, state, what was found, why it matters, what to do
-//!                │ each names the parts that need it
-//!                v
-//!             able: tcp yes, switch no, …
+//! run_checks ──> Check: name, state, finding, purpose, remedy
+//!                  │ each lists the features that need it
+//!                  v
+//!                feature_state: tcp ok, switch missing, …
 //! ```
 //!
-//! Programs are loaded into the kernel and dropped, queues are made in a network namespace that ends with the process that made it,
-//! and a cgroup is made and removed. Nothing of it stays.
+//! The checks load programs into the kernel and unload them, create queues in a temporary network namespace, and create
+//! and remove a cgroup. They remove everything they create.
 
-use crate::tcp::mount_of;
-use crate::{InKernel, peers, rpm, switch, tcp};
+use crate::mount_namespace::mount_point;
+use crate::{KernelReplay, peers, rpm, switch, tcp};
 use core::fmt;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Struct;
@@ -20,20 +20,20 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What was found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is there and works.
+    /// The checked item works.
     Ok,
-    /// It is not there, or does not work.
+    /// The checked item is missing or does not work.
     Missing,
-    /// It could not be tried.
+    /// The check could not be run.
     NotTried,
 }
 
-/// What may need it.
+/// A feature of this project that depends on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum Feature {
     /// Building this crate.
     Build,
     /// [`crate::tcp`].
@@ -42,30 +42,30 @@ pub enum Part {
     Switch,
     /// [`crate::rpm`].
     Rpm,
-    /// Hosts and routers as network namespaces of this machine.
+    /// Hosts and routers in network namespaces on this machine.
     Testbed,
 }
 
-/// One thing that was looked at.
+/// A check and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What.
+    /// The name of the checked item.
     pub name: &'static str,
-    /// Whether it is there.
+    /// The result.
     pub state: State,
-    /// What was found, or what went wrong.
-    pub says: String,
-    /// Why it matters.
-    pub why: &'static str,
-    /// What to install or to do where it is not there.
-    pub fix: &'static str,
-    /// What does not work without it; nothing where it is only good to know.
-    pub needed_by: &'static [Part],
+    /// What the check found, or why it failed.
+    pub finding: String,
+    /// Why the item matters.
+    pub purpose: &'static str,
+    /// What to install or change if the item is missing.
+    pub remedy: &'static str,
+    /// The features that need the item. Empty if the check is only informative.
+    pub needed_by: &'static [Feature],
 }
 
-/// Whether a part works here: not where something that it needs is missing, and nobody knows where something was not tried.
-pub fn able(part: Part, checks: &[Check]) -> State {
-    let needed = checks.iter().filter(|check| check.needed_by.contains(&part)).map(|check| check.state);
+/// Returns whether a feature works on this machine. A feature is missing if any item it needs is missing.
+pub fn feature_state(feature: Feature, checks: &[Check]) -> State {
+    let needed = checks.iter().filter(|check| check.needed_by.contains(&feature)).map(|check| check.state);
     needed.fold(State::Ok, |worst, state| match (worst, state) {
         (State::Missing, _) | (_, State::Missing) => State::Missing,
         (State::NotTried, _) | (_, State::NotTried) => State::NotTried,
@@ -73,263 +73,303 @@ pub fn able(part: Part, checks: &[Check]) -> State {
     })
 }
 
-/// Looks at everything. Takes less than a second.
-pub fn examine() -> Vec<Check> {
-    // What libbpf says of a program that the kernel refuses is in the error too.
-    let before = libbpf_rs::set_print(None);
-    let may = Permissions::of_this_process();
-    let mut checks = machine(&may);
-    checks.extend(bpf(&may));
-    checks.extend(network(&may));
-    checks.extend(TOOLS.iter().map(|(name, needed_by, why, fix)| {
-        check(name, needed_by, why, fix, find(name).map_err(Trouble::Missing))
-    }));
-    checks.extend(build());
-    libbpf_rs::set_print(before);
+/// Runs all checks. This takes less than a second.
+pub fn run_checks() -> Vec<Check> {
+    // The errors contain libbpf's messages, so libbpf does not need to print them.
+    let previous = libbpf_rs::set_print(None);
+    let permissions = Permissions::current();
+    let mut checks = check_machine(&permissions);
+    checks.extend(check_bpf(&permissions));
+    checks.extend(check_file_systems(&permissions));
+    checks.extend(check_network(&permissions));
+    checks.extend(check_host(&permissions));
+    checks.extend(TOOLS.iter().map(|tool| tool.check()));
+    checks.extend(check_build());
+    libbpf_rs::set_print(previous);
     checks
 }
 
-const ALL_BUT_BUILD: &[Part] = &[Part::Tcp, Part::Switch, Part::Rpm, Part::Testbed];
-const PORTS: &[Part] = &[Part::Switch, Part::Rpm, Part::Testbed];
-const TCP: &[Part] = &[Part::Tcp, Part::Testbed];
-const TESTBED: &[Part] = &[Part::Testbed];
-const BUILD: &[Part] = &[Part::Build];
-const NOTHING: &[Part] = &[];
+const ALL_BUT_BUILD: &[Feature] = &[Feature::Tcp, Feature::Switch, Feature::Rpm, Feature::Testbed];
+const PORTS: &[Feature] = &[Feature::Switch, Feature::Rpm, Feature::Testbed];
+const TCP: &[Feature] = &[Feature::Tcp, Feature::Testbed];
+const TESTBED: &[Feature] = &[Feature::Testbed];
+const BUILD: &[Feature] = &[Feature::Build];
+const NONE: &[Feature] = &[];
 
-const AS_ROOT: &str = "run as root: sudo poseidon doctor";
-const NEWER: &str =
+const RUN_AS_ROOT: &str = "run as root: sudo poseidon doctor";
+const NEWER_KERNEL: &str =
     "boot a newer kernel; on Debian 12: apt-get install -t bookworm-backports linux-image-amd64";
 
-type Tool = (&'static str, &'static [Part], &'static str, &'static str);
+/// A program in the `PATH`.
+struct Tool {
+    name: &'static str,
+    needed_by: &'static [Feature],
+    purpose: &'static str,
+    remedy: &'static str,
+}
 
 const TOOLS: [Tool; 6] = [
-    ("ip", ALL_BUT_BUILD, "says what a device is, and lays wires", "apt-get install iproute2"),
-    ("tc", PORTS, "attaches programs to ports, and shapes them", "apt-get install iproute2"),
-    (
-        "ethtool",
-        TESTBED,
-        "one packet per stamp: switches off the merging of segments",
-        "apt-get install ethtool",
-    ),
-    ("chrt", TESTBED, "starts senders and delay lines before other work", "apt-get install util-linux"),
-    ("unshare", TESTBED, "makes namespaces that end with their process", "apt-get install util-linux"),
-    ("nsenter", TESTBED, "starts programs in a namespace", "apt-get install util-linux"),
+    Tool {
+        name: "ip",
+        needed_by: ALL_BUT_BUILD,
+        purpose: "describes devices, and creates links",
+        remedy: "apt-get install iproute2",
+    },
+    Tool {
+        name: "tc",
+        needed_by: PORTS,
+        purpose: "attaches programs to ports, and shapes them",
+        remedy: "apt-get install iproute2",
+    },
+    Tool {
+        name: "ethtool",
+        needed_by: TESTBED,
+        purpose: "turns off the merging of segments, so that each packet has its own stamp",
+        remedy: "apt-get install ethtool",
+    },
+    Tool {
+        name: "chrt",
+        needed_by: TESTBED,
+        purpose: "gives senders and delay lines a real-time priority",
+        remedy: "apt-get install util-linux",
+    },
+    Tool {
+        name: "unshare",
+        needed_by: TESTBED,
+        purpose: "creates namespaces that end with their process",
+        remedy: "apt-get install util-linux",
+    },
+    Tool {
+        name: "nsenter",
+        needed_by: TESTBED,
+        purpose: "starts programs in a namespace",
+        remedy: "apt-get install util-linux",
+    },
 ];
 
-enum Trouble {
+impl Tool {
+    fn check(&self) -> Check {
+        let found = find_program(self.name).map_err(Problem::Missing);
+        check(self.name, self.needed_by, self.purpose, self.remedy, found)
+    }
+}
+
+/// Why a check did not succeed.
+enum Problem {
     Missing(String),
     NotTried(String),
 }
 
 fn check(
     name: &'static str,
-    needed_by: &'static [Part],
-    why: &'static str,
-    fix: &'static str,
-    found: Result<String, Trouble>,
+    needed_by: &'static [Feature],
+    purpose: &'static str,
+    remedy: &'static str,
+    result: Result<String, Problem>,
 ) -> Check {
-    let (state, says) = match found {
-        Ok(says) => (State::Ok, says),
-        Err(Trouble::Missing(says)) => (State::Missing, says),
-        Err(Trouble::NotTried(says)) => (State::NotTried, says),
+    let (state, finding) = match result {
+        Ok(finding) => (State::Ok, finding),
+        Err(Problem::Missing(finding)) => (State::Missing, finding),
+        Err(Problem::NotTried(finding)) => (State::NotTried, finding),
     };
-    Check { name, state, says, why, fix, needed_by }
+    Check { name, state, finding, purpose, remedy, needed_by }
 }
 
-/// What this process is allowed to.
+/// The process's permissions.
 struct Permissions {
-    /// As the kernel shows them: one bit each.
+    /// The effective capabilities, one bit each.
     capabilities: u64,
 }
 
-/// By their number in the kernel.
+/// The required capabilities and their kernel numbers.
 const CAPABILITIES: [(u32, &str); 5] =
     [(12, "NET_ADMIN"), (21, "SYS_ADMIN"), (23, "SYS_NICE"), (38, "PERFMON"), (39, "BPF")];
 
 impl Permissions {
-    fn of_this_process() -> Self {
+    fn current() -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
         Self { capabilities: line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0) }
     }
 
-    fn lacks(&self) -> Vec<&'static str> {
-        let lacks = |(bit, name)| (self.capabilities >> bit & 1 == 0).then_some(name);
-        CAPABILITIES.into_iter().filter_map(lacks).collect()
+    /// Returns the missing capabilities.
+    fn missing(&self) -> Vec<&'static str> {
+        let is_missing = |(bit, name)| (self.capabilities >> bit & 1 == 0).then_some(name);
+        CAPABILITIES.into_iter().filter_map(is_missing).collect()
     }
 
-    /// Runs what needs them all.
-    fn with<E: fmt::Display>(
+    /// Runs `attempt`, which needs all capabilities. Returns `success` if it succeeds.
+    fn attempt<E: fmt::Display>(
         &self,
-        says: &str,
+        success: &str,
         attempt: impl FnOnce() -> Result<(), E>,
-    ) -> Result<String, Trouble> {
-        if !self.lacks().is_empty() {
-            return Err(Trouble::NotTried("needs root".to_owned()));
+    ) -> Result<String, Problem> {
+        if !self.missing().is_empty() {
+            return Err(Problem::NotTried("needs root".to_owned()));
         }
-        attempt().map(|()| says.to_owned()).map_err(|why| Trouble::Missing(why.to_string()))
+        attempt().map(|()| success.to_owned()).map_err(|error| Problem::Missing(error.to_string()))
     }
 }
 
-fn machine(may: &Permissions) -> Vec<Check> {
+fn check_machine(permissions: &Permissions) -> Vec<Check> {
     let release = read("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let is_new = version(&release) >= Some((6, 10));
-    let kernel = if is_new { Ok(release.clone()) } else { Err(Trouble::Missing(release)) };
-    let lacks = may.lacks();
-    let root = if lacks.is_empty() {
-        Ok("all capabilities that are needed".to_owned())
+    let is_recent = version(&release) >= Some((6, 10));
+    let kernel = if is_recent { Ok(release.clone()) } else { Err(Problem::Missing(release)) };
+    let missing = permissions.missing();
+    let root = if missing.is_empty() {
+        Ok("all necessary capabilities".to_owned())
     } else {
-        Err(Trouble::Missing(format!("this process lacks {}", lacks.join(", "))))
+        Err(Problem::Missing(format!("this process lacks {}", missing.join(", "))))
     };
     let btf = fs::metadata("/sys/kernel/btf/vmlinux").map(|file| format!("{} kB", file.len() / 1_024));
-    let btf = btf.map_err(|why| Trouble::Missing(format!("/sys/kernel/btf/vmlinux: {why}")));
+    let btf = btf.map_err(|error| Problem::Missing(format!("/sys/kernel/btf/vmlinux: {error}")));
     vec![
         check(
             "kernel",
-            NOTHING,
-            "routers need Linux 6.2, TCP needs 6.10; whether it does is tried below",
-            NEWER,
+            NONE,
+            "routers need Linux 6.2, TCP needs Linux 6.10; the checks below try both",
+            NEWER_KERNEL,
             kernel,
         ),
-        check("root", ALL_BUT_BUILD, "loading programs and making namespaces is root's", AS_ROOT, root),
+        check("root", ALL_BUT_BUILD, "only root may load programs and create namespaces", RUN_AS_ROOT, root),
         check(
             "BTF",
             ALL_BUT_BUILD,
-            "the types of the running kernel: programs find its fields by them",
-            "boot a kernel with CONFIG_DEBUG_INFO_BTF=y, as Debian's have it",
+            "programs find the fields of kernel structs by these types",
+            "boot a kernel with CONFIG_DEBUG_INFO_BTF=y, such as a Debian kernel",
             btf,
         ),
     ]
 }
 
-/// Some kernels keep programs of others out of the context of process 1, and so out of every interrupt that finds it running. Their programs
-/// know who loaded them; no other kernel has that field.
-fn programs_always_run() -> Result<String, Trouble> {
-    let btf = Btf::from_vmlinux().map_err(|why| Trouble::NotTried(format!("the kernel's types: {why}")))?;
+/// Checks that the kernel always runs our programs.
+///
+/// Some kernels do not run other processes' programs in the context of process 1 or in interrupts of process 1. In
+/// these kernels, and in no others, `struct bpf_prog_aux` has a field named `init_owned`.
+fn programs_always_run() -> Result<String, Problem> {
+    let btf =
+        Btf::from_vmlinux().map_err(|error| Problem::NotTried(format!("the kernel's types: {error}")))?;
     let program = btf.type_by_name::<Struct<'_>>("bpf_prog_aux");
     let program =
-        program.ok_or_else(|| Trouble::NotTried("the kernel's types lack bpf_prog_aux".to_owned()))?;
+        program.ok_or_else(|| Problem::NotTried("the kernel's types lack bpf_prog_aux".to_owned()))?;
     if program.iter().any(|member| member.name.is_some_and(|name| name == "init_owned")) {
-        return Err(Trouble::Missing(
-            "this kernel does not run them where process 1 is interrupted".to_owned(),
-        ));
+        return Err(Problem::Missing("this kernel skips programs while process 1 is interrupted".to_owned()));
     }
-    Ok("nothing keeps them out".to_owned())
+    Ok("this kernel does not skip programs".to_owned())
 }
 
-fn bpf(may: &Permissions) -> Vec<Check> {
-    let loads = may.with("a program was loaded", || InKernel::load().map(drop));
-    let struct_ops = may.with("Poseidon's programs were loaded", tcp::try_loading);
-    let queues = may.with("programs that read a queue were loaded", || {
+fn check_bpf(permissions: &Permissions) -> Vec<Check> {
+    let loads = permissions.attempt("a program was loaded", || KernelReplay::load().map(drop));
+    let struct_ops = permissions.attempt("Poseidon's programs were loaded", tcp::try_loading);
+    let queues = permissions.attempt("programs that read a queue were loaded", || {
         switch::try_loading().and_then(|()| rpm::try_loading())
     });
     let available = read("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     let dctcp = if available.split(' ').any(|name| name == "dctcp") {
         Ok("in the kernel".to_owned())
     } else {
-        may.with("not in the kernel; ours was loaded", peers::try_dctcp)
+        permissions.attempt("not in the kernel; our version was loaded", peers::try_loading_dctcp)
     };
     vec![
         check(
             "BPF",
             ALL_BUT_BUILD,
-            "everything here is programs in the kernel",
+            "all features are BPF programs in the kernel",
             "allow bpf(2): run as root, outside of a container",
             loads,
         ),
         check(
             "struct_ops",
             TCP,
-            "the congestion control, with the arguments of Linux 6.10, and the TCP option",
-            NEWER,
+            "the congestion control needs the arguments of Linux 6.10; also the TCP option",
+            NEWER_KERNEL,
             struct_ops,
         ),
         check(
             "programs always run",
-            NOTHING,
-            "a congestion control that is skipped returns a window that nobody computed, and the kernel may warn",
-            "use a kernel without this patch; do not use panic_on_warn with this one",
+            NONE,
+            "if the kernel skips a congestion control, it uses an undefined window, and it may warn",
+            "use a kernel without this patch; do not combine this kernel with panic_on_warn",
             programs_always_run(),
         ),
-        check("queue reading", PORTS, "a port asks its real queue how much waits: Linux 6.2", NEWER, queues),
+        check(
+            "queue reading",
+            PORTS,
+            "a port reads the backlog of its queue, which needs Linux 6.2",
+            NEWER_KERNEL,
+            queues,
+        ),
         check(
             "DCTCP",
-            NOTHING,
-            "what RPM is compared with",
-            "modprobe tcp_dctcp, or what struct_ops needs",
+            NONE,
+            "the baseline for RPM",
+            "modprobe tcp_dctcp, or install what struct_ops needs",
             dctcp,
-        ),
-        check(
-            "bpffs",
-            &[Part::Tcp, Part::Switch, Part::Rpm, Part::Testbed],
-            "keeps what is on when the command ends",
-            "mount -t bpf bpf /sys/fs/bpf",
-            bpf_files(may),
-        ),
-        check(
-            "cgroup v2",
-            TCP,
-            "says whose connections get the law",
-            "mount -t cgroup2 none /sys/fs/cgroup",
-            cgroups(may),
         ),
     ]
 }
 
-fn bpf_files(may: &Permissions) -> Result<String, Trouble> {
-    if let Some(place) = mount_of(&read("/proc/self/mounts").unwrap_or_default(), "bpf") {
-        return Ok(format!("mounted at {}", place.display()));
+fn check_file_systems(permissions: &Permissions) -> Vec<Check> {
+    vec![
+        check(
+            "bpffs",
+            ALL_BUT_BUILD,
+            "keeps programs and maps after the command ends",
+            "mount -t bpf bpf /sys/fs/bpf",
+            check_bpf_file_system(permissions),
+        ),
+        check(
+            "cgroup v2",
+            TCP,
+            "selects the processes whose connections get the law",
+            "mount -t cgroup2 none /sys/fs/cgroup",
+            check_cgroups(permissions),
+        ),
+    ]
+}
+
+fn check_bpf_file_system(permissions: &Permissions) -> Result<String, Problem> {
+    if let Some(path) = mount_point(&read("/proc/self/mounts").unwrap_or_default(), "bpf") {
+        return Ok(format!("mounted at {}", path.display()));
     }
-    // In a namespace of mounts of its own.
-    may.with("not mounted yet, which is done when it is needed", || {
+    // Try to mount it in a temporary mount namespace.
+    permissions.attempt("not mounted yet; it is mounted when it is needed", || {
         run("unshare", &["--mount", "mount", "-t", "bpf", "bpf", "/sys/fs/bpf"])
     })
 }
 
-fn cgroups(may: &Permissions) -> Result<String, Trouble> {
+fn check_cgroups(permissions: &Permissions) -> Result<String, Problem> {
     let mounts = read("/proc/self/mounts").unwrap_or_default();
     let root =
-        mount_of(&mounts, "cgroup2").ok_or_else(|| Trouble::Missing("it is not mounted".to_owned()))?;
-    let ours = root.join(format!("poseidon-doctor-{}", std::process::id()));
-    may.with(&format!("mounted at {}, and a group was made", root.display()), || {
-        fs::create_dir(&ours)?;
-        fs::remove_dir(&ours)
+        mount_point(&mounts, "cgroup2").ok_or_else(|| Problem::Missing("it is not mounted".to_owned()))?;
+    let group = root.join(format!("poseidon-doctor-{}", std::process::id()));
+    permissions.attempt(&format!("mounted at {}; a group was created", root.display()), || {
+        fs::create_dir(&group)?;
+        fs::remove_dir(&group)
     })
 }
 
-fn network(may: &Permissions) -> Vec<Check> {
-    // The namespace ends with the process, and its devices and queues with it.
-    let inside = |script: &str| run("unshare", &["--net", "sh", "-ec", script]);
+/// Tries out devices and queues in a network namespace that the kernel removes when its process exits.
+fn check_network(permissions: &Permissions) -> Vec<Check> {
+    let run_inside = |script: &str| run("unshare", &["--net", "sh", "-ec", script]);
     let device = "ip link add d0 type veth peer name d1";
-    let tries = |says: &str, script: &str| may.with(says, || inside(&format!("{device}; {script}")));
-    let namespace = may.with("one was made", || inside("ip link set lo up"));
-    let veth = tries("a pair was made", "ip link set d0 up");
-    let tbf = tries("one was made", "tc qdisc add dev d0 root tbf rate 100mbit burst 10000 limit 1000000");
-    let htb = tries(
-        "one was made",
+    let attempt = |success: &str, script: &str| {
+        permissions.attempt(success, || run_inside(&format!("{device}; {script}")))
+    };
+    let namespace = permissions.attempt("one was created", || run_inside("ip link set lo up"));
+    let veth = attempt("a pair was created", "ip link set d0 up");
+    let tbf =
+        attempt("one was created", "tc qdisc add dev d0 root tbf rate 100mbit burst 10000 limit 1000000");
+    let htb = attempt(
+        "one was created",
         "tc qdisc add dev d0 root handle 1: htb default 1; tc class add dev d0 parent 1: classid 1:1 htb rate 100mbit",
     );
-    // A program of one instruction, in the form that needs no loader: it takes every packet.
-    let clsact = tries(
+    // The filter is a one-instruction program in text form, so it needs no loader. It accepts every packet.
+    let clsact = attempt(
         "a program was attached",
         "tc qdisc add dev d0 clsact; tc filter add dev d0 egress prio 1 bpf bytecode \"1,6 0 0 4294967295,\" ",
     );
-    let fifo = may.with("a process ran with it", || run("chrt", &["-f", "10", "true"]));
-    let tun = fs::File::open("/dev/net/tun").map(|_| "it can be opened".to_owned()).map_err(|why| {
-        let says = format!("/dev/net/tun: {why}");
-        if why.kind() == ErrorKind::PermissionDenied {
-            Trouble::NotTried(says)
-        } else {
-            Trouble::Missing(says)
-        }
-    });
-    let ecn = read("/proc/sys/net/ipv4/tcp_ecn").unwrap_or_default();
-    let ecn = if ecn == "1" {
-        Ok("1: asked for and granted".to_owned())
-    } else {
-        Err(Trouble::Missing(format!("{ecn}: not asked for")))
-    };
-    let kernel = "boot a kernel that has it, or modprobe it";
+    let module = "boot a kernel that has it, or load its module with modprobe";
     vec![
         check(
             "namespaces",
@@ -338,10 +378,31 @@ fn network(may: &Permissions) -> Vec<Check> {
             "boot a kernel with CONFIG_NET_NS=y, outside of a container",
             namespace,
         ),
-        check("veth", TESTBED, "wires of a testbed", kernel, veth),
-        check("TBF", TESTBED, "shapes a port to a rate, and says it", kernel, tbf),
-        check("HTB", NOTHING, "another shaper that can be read", kernel, htb),
-        check("clsact", PORTS, "where programs see the packets of a port", kernel, clsact),
+        check("veth", TESTBED, "links of a testbed", module, veth),
+        check("TBF", TESTBED, "shapes a port, and reports the rate", module, tbf),
+        check("HTB", NONE, "another shaper with a readable backlog", module, htb),
+        check("clsact", PORTS, "the hook where programs see the packets of a port", module, clsact),
+    ]
+}
+
+/// Checks the scheduler, TUN devices and ECN.
+fn check_host(permissions: &Permissions) -> Vec<Check> {
+    let fifo = permissions.attempt("a process ran with it", || run("chrt", &["-f", "10", "true"]));
+    let tun = fs::File::open("/dev/net/tun").map(|_| "it can be opened".to_owned()).map_err(|error| {
+        let finding = format!("/dev/net/tun: {error}");
+        if error.kind() == ErrorKind::PermissionDenied {
+            Problem::NotTried(finding)
+        } else {
+            Problem::Missing(finding)
+        }
+    });
+    let ecn = read("/proc/sys/net/ipv4/tcp_ecn").unwrap_or_default();
+    let ecn = if ecn == "1" {
+        Ok("1: requested and accepted".to_owned())
+    } else {
+        Err(Problem::Missing(format!("{ecn}: not requested")))
+    };
+    vec![
         check(
             "SCHED_FIFO",
             TESTBED,
@@ -349,71 +410,73 @@ fn network(may: &Permissions) -> Vec<Check> {
             "allow real-time scheduling: sysctl kernel.sched_rt_runtime_us=950000",
             fifo,
         ),
-        check("TUN", NOTHING, "packets through user space", "modprobe tun", tun),
+        check("TUN", NONE, "delay lines pass packets through user space", "modprobe tun", tun),
         check(
             "tcp_ecn",
-            NOTHING,
-            "hosts whose flows RPM marks must ask for ECN; a testbed sets it inside",
+            NONE,
+            "hosts whose flows RPM marks must request ECN; a testbed sets it in its namespaces",
             "sysctl net.ipv4.tcp_ecn=1",
             ecn,
         ),
     ]
 }
 
-fn build() -> [Check; 4] {
+fn check_build() -> [Check; 4] {
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang-19".to_owned());
     let compiles = run(&clang, &["-target", "bpf", "-mcpu=v3", "-x", "c", "-c", "/dev/null", "-o", "-"]);
-    let header = |name: &str| run("cc", &["-fsyntax-only", "-include", name, "-x", "c", "/dev/null"]);
-    let both =
-        |first: &str, second: &str| find(first).and_then(|path| Ok(format!("{path}, {}", find(second)?)));
-    let is =
-        |says: &str, found: Result<(), String>| found.map(|()| says.to_owned()).map_err(Trouble::Missing);
+    let has_header = |name: &str| run("cc", &["-fsyntax-only", "-include", name, "-x", "c", "/dev/null"]);
+    let find_both = |first: &str, second: &str| {
+        find_program(first).and_then(|path| Ok(format!("{path}, {}", find_program(second)?)))
+    };
+    let result = |success: &str, result: Result<(), String>| {
+        result.map(|()| success.to_owned()).map_err(Problem::Missing)
+    };
     [
         check(
             "clang",
             BUILD,
             "compiles BPF programs",
             "apt-get install clang-19, or set CLANG",
-            is(&format!("{clang} compiled for BPF"), compiles),
+            result(&format!("{clang} compiled for BPF"), compiles),
         ),
         check(
             "libelf",
             BUILD,
-            "reads the objects that clang writes",
+            "reads the object files of clang",
             "apt-get install libelf-dev",
-            is("its header is there", header("libelf.h")),
+            result("its header was found", has_header("libelf.h")),
         ),
         check(
             "zlib",
             BUILD,
-            "reads what is compressed in them",
+            "decompresses sections of object files",
             "apt-get install zlib1g-dev",
-            is("its header is there", header("zlib.h")),
+            result("its header was found", has_header("zlib.h")),
         ),
         check(
             "make",
             BUILD,
-            "builds libbpf, with pkg-config",
+            "builds libbpf, together with pkg-config",
             "apt-get install make pkg-config",
-            both("make", "pkg-config").map_err(Trouble::Missing),
+            find_both("make", "pkg-config").map_err(Problem::Missing),
         ),
     ]
 }
 
-/// Runs a program to its end; gives the last line of what it complains about.
+/// Runs a program to completion. The error is the last line that the program wrote to stderr.
 fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
-    let output = output.map_err(|why| format!("{program}: {why}"))?;
+    let output = output.map_err(|error| format!("{program}: {error}"))?;
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().rfind(|line| !line.trim().is_empty()).map(str::trim);
-    Err(said.map_or_else(|| format!("{program}: {}", output.status), str::to_owned))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let last = stderr.lines().rfind(|line| !line.trim().is_empty()).map(str::trim);
+    Err(last.map_or_else(|| format!("{program}: {}", output.status), str::to_owned))
 }
 
-/// Where a program is.
-fn find(program: &str) -> Result<String, String> {
+/// Returns the path to a program.
+fn find_program(program: &str) -> Result<String, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file());
     found.map(|file| file.display().to_string()).ok_or_else(|| format!("no {program} in the PATH"))
@@ -423,14 +486,14 @@ fn read(path: impl AsRef<Path>) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// The first two numbers of a release.
+/// Returns the major and minor version of a kernel release.
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 impl State {
-    /// One word or two.
+    /// Returns the state's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -440,11 +503,11 @@ impl State {
     }
 }
 
-impl Part {
-    /// All, in the order in which they are told.
+impl Feature {
+    /// All features, in report order.
     pub const ALL: [Self; 5] = [Self::Tcp, Self::Switch, Self::Rpm, Self::Testbed, Self::Build];
 
-    /// As the commands are called.
+    /// Returns the feature's name, which is also its command name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Build => "build",
@@ -461,15 +524,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_able_where_all_that_it_needs_is_there() {
-        let found = |needed_by, found| check("x", needed_by, "", "", found);
-        let fine = found(TCP, Ok(String::new()));
-        let gone = found(PORTS, Err(Trouble::Missing(String::new())));
-        let untried = found(TCP, Err(Trouble::NotTried(String::new())));
-        let useless = found(NOTHING, Err(Trouble::Missing(String::new())));
-        let able_to = |checks: &[Check]| Part::ALL.map(|part| able(part, checks).name());
-        assert_eq!(able_to(&[fine.clone(), useless]), ["ok"; 5]);
-        assert_eq!(able_to(&[fine, untried, gone]), ["not tried", "missing", "missing", "missing", "ok"]);
+    fn a_feature_works_if_all_its_checks_pass() {
+        let check = |needed_by, result| check("x", needed_by, "", "", result);
+        let passed = check(TCP, Ok(String::new()));
+        let missing = check(PORTS, Err(Problem::Missing(String::new())));
+        let untried = check(TCP, Err(Problem::NotTried(String::new())));
+        let informative = check(NONE, Err(Problem::Missing(String::new())));
+        let states = |checks: &[Check]| Feature::ALL.map(|feature| feature_state(feature, checks).name());
+        assert_eq!(states(&[passed.clone(), informative]), ["ok"; 5]);
+        assert_eq!(states(&[passed, untried, missing]), ["not tried", "missing", "missing", "missing", "ok"]);
     }
 
     #[test]
@@ -479,15 +542,15 @@ mod tests {
         assert_eq!(version("6.18.44-fc"), Some((6, 18)));
     }
 
-    /// Wherever this runs, root or not.
+    /// This test works with and without root.
     #[test]
-    fn every_answer_says_what_was_found_and_what_to_do() {
-        let checks = examine();
+    fn every_check_has_a_finding_and_a_remedy() {
+        let checks = run_checks();
         for check in &checks {
-            let texts = [check.name, &check.says, check.why, check.fix];
+            let texts = [check.name, &check.finding, check.purpose, check.remedy];
             assert!(texts.iter().all(|text| !text.is_empty()), "{check:?}");
         }
-        // This was built here.
-        assert_eq!(able(Part::Build, &checks), State::Ok, "{checks:#?}");
+        // This test was built on this machine.
+        assert_eq!(feature_state(Feature::Build, &checks), State::Ok, "{checks:#?}");
     }
 }

@@ -1,15 +1,15 @@
-//! A flow as `bpf/law.h` has it: 64 bytes that C is handed when the flow starts.
+//! The flow state that `bpf/law.h` uses: 64 bytes, which Rust computes when the flow starts.
 //!
-//! Parameters are text with units, and logarithms of rates are computed bit by bit: both happen in Rust, once per flow. C
-//! copies the outcome and never sees a parameter.
+//! Rust parses the parameters and computes the rate logarithms once per flow. The C code copies the result and never
+//! reads a parameter.
 
 use core::fmt;
-use poseidon_laws::laws::poseidon::{Numbers, Poseidon, Signal, Target, Update};
-use poseidon_laws::parts::fixed_math::{Q, log2};
+use poseidon_laws::fixed_math::{Q, log2};
+use poseidon_laws::laws::poseidon::{Poseidon, Signal, Snapshot, Target, Update};
 use poseidon_types::{Nanos, Packets};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// `struct poseidon_flow`, field by field; what they mean is written there.
+/// The Rust counterpart of `struct poseidon_flow`, which documents the fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Flow {
@@ -37,52 +37,52 @@ pub struct Flow {
     unused: [u8; 2],
 }
 
-/// Why a law has no form in C.
+/// Why the C port does not support a law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Unsupported {
-    /// Neither Eq. 3 nor a fixed target.
+pub enum UnsupportedLaw {
+    /// The target is neither Eq. 3 nor fixed.
     Target(Target),
-    /// Neither Eq. 4 nor `steady`.
+    /// The update is neither Eq. 4 nor `steady`.
     Update(Update),
 }
 
 impl TryFrom<&Poseidon> for Flow {
-    type Error = Unsupported;
+    type Error = UnsupportedLaw;
 
-    fn try_from(law: &Poseidon) -> Result<Self, Unsupported> {
-        let numbers = law.numbers();
-        match numbers.target {
-            // A fixed target is Eq. 3 with a weight of zero, which the law has set.
+    fn try_from(law: &Poseidon) -> Result<Self, UnsupportedLaw> {
+        let snapshot = law.snapshot();
+        match snapshot.target {
+            // The law represents a fixed target as Eq. 3 with a weight of zero.
             Target::Log | Target::Fixed => {}
-            other => return Err(Unsupported::Target(other)),
+            other => return Err(UnsupportedLaw::Target(other)),
         }
-        let update = match numbers.update {
+        let update = match snapshot.update {
             Update::Distance => 0,
             Update::Steady => 1,
-            other => return Err(Unsupported::Update(other)),
+            other => return Err(UnsupportedLaw::Update(other)),
         };
-        Ok(Self::with(&numbers, update))
+        Ok(Self::from_snapshot(&snapshot, update))
     }
 }
 
 impl Flow {
-    /// The window, which may be below one packet.
+    /// Returns the window, which may be below one packet.
     pub const fn window(&self) -> Packets {
         Packets::from_q24(self.window)
     }
 
-    /// The last raw round-trip time.
+    /// Returns the last raw round-trip time.
     pub fn rtt(&self) -> Nanos {
         Nanos::new(u64::from(self.rtt))
     }
 
-    /// The round-trip time of the unloaded path.
+    /// Returns the round-trip time of the unloaded path.
     pub fn base_rtt(&self) -> Nanos {
         Nanos::new(u64::from(self.base_rtt))
     }
 
-    /// The delay that is held against the target now; a host may change it while the flow lives.
+    /// Returns the signal that is compared with the target. A host may change the signal during a flow.
     pub const fn signal(&self) -> Signal {
         match self.signal {
             0 => Signal::MaxHopDelay,
@@ -91,84 +91,88 @@ impl Flow {
         }
     }
 
-    /// What depends on the size of packets, and nothing else does: log2(max rate) - log2(one raw window unit per nanosecond).
+    /// Returns log2(max rate) - log2(one raw window unit per ns). No other field depends on the packet size.
     pub const fn rate_offset(&self) -> i32 {
         self.rate_offset
     }
 
-    /// T(rate) at the present window and RTT, rounded down, as [`Poseidon::target_delay`] has it.
+    /// Returns T(rate) at the current window and RTT, rounded down like [`Poseidon::target_delay`].
     pub fn target_delay(&self) -> Nanos {
-        let behind = i64::from(self.rate_offset) - log2(self.window) + log2(u64::from(self.rtt));
-        let behind = behind.clamp(0, i64::from(self.span)).cast_unsigned();
-        let above = ((behind * u64::from(self.weight)) >> Q << self.gain_shift) / u64::from(self.gain.max(1));
-        Nanos::new(above + u64::from(self.floor))
+        let log_ratio = i64::from(self.rate_offset) - log2(self.window) + log2(u64::from(self.rtt));
+        let log_ratio = log_ratio.clamp(0, i64::from(self.span)).cast_unsigned();
+        let above_floor =
+            ((log_ratio * u64::from(self.weight)) >> Q << self.gain_shift) / u64::from(self.gain.max(1));
+        Nanos::new(above_floor + u64::from(self.floor))
     }
 
-    const fn with(numbers: &Numbers, update: u8) -> Self {
+    const fn from_snapshot(snapshot: &Snapshot, update: u8) -> Self {
         Self {
-            window: numbers.window_q24,
-            last_cut: numbers.last_cut_ns,
-            rtt: numbers.rtt_ns,
-            rate_offset: numbers.rate_offset_q24,
-            span: numbers.span_q24,
-            weight: numbers.weight_q24,
-            floor: numbers.floor_ns,
-            gain: numbers.gain,
-            min_window: numbers.min_window_q24,
-            base_rtt: numbers.base_rtt_ns,
-            min_step: numbers.min_step_q12,
-            max_step: numbers.max_step_q12,
-            max_window: numbers.max_window,
-            gain_shift: numbers.gain_shift,
-            timeouts: numbers.timeouts,
-            reset_after: numbers.reset_after,
+            window: snapshot.window_q24,
+            last_cut: snapshot.last_cut_ns,
+            rtt: snapshot.rtt_ns,
+            rate_offset: snapshot.rate_offset_q24,
+            span: snapshot.span_q24,
+            weight: snapshot.weight_q24,
+            floor: snapshot.floor_ns,
+            gain: snapshot.gain,
+            min_window: snapshot.min_window_q24,
+            base_rtt: snapshot.base_rtt_ns,
+            min_step: snapshot.min_step_q12,
+            max_step: snapshot.max_step_q12,
+            max_window: snapshot.max_window,
+            gain_shift: snapshot.gain_shift,
+            timeouts: snapshot.timeouts,
+            reset_after: snapshot.reset_after,
             update,
-            signal: match numbers.signal {
+            signal: match snapshot.signal {
                 Signal::MaxHopDelay => 0,
                 Signal::Rtt => 1,
                 Signal::Brownfield => 2,
             },
-            strict_paper: numbers.strict_paper as u8,
-            run: numbers.run,
-            jitter: numbers.jitter_q8,
+            strict_paper: snapshot.strict_paper as u8,
+            run: snapshot.run,
+            jitter: snapshot.jitter_q8,
             unused: [0; 2],
         }
     }
 }
 
-impl fmt::Display for Unsupported {
+impl fmt::Display for UnsupportedLaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, value, instead): (_, &dyn fmt::Display, _) = match self {
+        let (name, value, alternatives): (_, &dyn fmt::Display, _) = match self {
             Self::Target(target) => ("target", target, "\"log\" or \"fixed\""),
             Self::Update(update) => ("update", update, "\"distance\" or \"steady\""),
         };
-        write!(f, "{name} \"{value}\" is not in bpf/law.h; set {name} to {instead}, or use the simulator")
+        write!(
+            f,
+            "{name} \"{value}\" is not in bpf/law.h; set {name} to {alternatives}, or use the simulator"
+        )
     }
 }
 
-impl core::error::Error for Unsupported {}
+impl core::error::Error for UnsupportedLaw {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use poseidon_laws::laws::poseidon::PoseidonParams;
-    use poseidon_laws::{Ack, Law, Path};
+    use poseidon_laws::{Ack, Law, LawDefinition, Path};
     use poseidon_types::{BitRate, Bytes};
 
     #[test]
-    fn a_flow_that_is_read_back_has_the_target_of_the_law() {
+    fn flow_has_the_target_delay_of_the_law() {
         let line_rate = BitRate::from_gbps(100);
         let path = Path { mtu: Bytes::new(1_448), line_rate, base_rtt: Nanos::from_micros(20) };
         for target in [Target::Log, Target::Fixed] {
             let params = PoseidonParams { target, ..PoseidonParams::default() };
             let mut law = Poseidon::new(&params, &path);
             for round in 0..2_000 {
-                // From far below the target to far above it, so that windows of all sizes come by.
+                // Delays from far below to far above the target produce windows of all sizes.
                 let delay = Nanos::new(round % 100 * 1_000);
                 let rtt = Nanos::new(20_000 + round * 997);
                 let max_hop_delay = Some(delay);
                 law.on_ack(&Ack { now: rtt * round, rtt, packets: 1, max_hop_delay, ..Ack::EMPTY });
-                let flow = Flow::try_from(&law).expect("in C");
+                let flow = Flow::try_from(&law).expect("the C port supports the law");
                 assert_eq!(flow.target_delay(), law.target_delay(), "{target} after {round} rounds");
                 assert_eq!((flow.rtt(), flow.window()), (rtt, law.decision().window));
             }
@@ -176,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_c_is_refused_with_what_to_set_instead() {
+    fn unsupported_laws_are_refused_with_an_alternative() {
         let line_rate = BitRate::from_gbps(100);
         let path = Path { mtu: Bytes::new(1_448), line_rate, base_rtt: Nanos::from_micros(20) };
         let refusal = |target, update| {
@@ -187,15 +191,15 @@ mod tests {
         assert_eq!(refusal(Target::Fixed, Update::Distance), None);
         assert_eq!(refusal(Target::Log, Update::Steady), None);
         for target in [Target::InvSqrtRate, Target::InvSqrtWindow] {
-            let said = refusal(target, Update::Distance).expect("refused");
+            let error = refusal(target, Update::Distance).expect("the C port does not support the law");
             let expected = "is not in bpf/law.h; set target to \"log\" or \"fixed\", or use the simulator";
-            assert_eq!(said, format!("target \"{target}\" {expected}"));
+            assert_eq!(error, format!("target \"{target}\" {expected}"));
         }
         for update in [Update::Ratio, Update::Aimd] {
-            let said = refusal(Target::Log, update).expect("refused");
+            let error = refusal(Target::Log, update).expect("the C port does not support the law");
             let expected =
                 "is not in bpf/law.h; set update to \"distance\" or \"steady\", or use the simulator";
-            assert_eq!(said, format!("update \"{update}\" {expected}"));
+            assert_eq!(error, format!("update \"{update}\" {expected}"));
         }
     }
 }

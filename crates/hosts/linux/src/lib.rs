@@ -1,7 +1,8 @@
-//! Poseidon in Linux: the law in C for BPF, proven equal to the law in Rust.
+//! Poseidon for Linux: a C port of the law for BPF, tested bit for bit against the Rust law.
 //!
-//! struct_ops, through which Linux takes a congestion control at run time, cannot be written in Rust today. So the law
-//! is there a second time, in a C header without kernel types, and is held to the first after every step:
+//! Linux loads congestion controls at run time through struct_ops, which cannot be written in Rust today. This crate
+//! therefore contains a C port of the law, in a header that uses no kernel types. Tests compare the port with the Rust
+//! law after every step:
 //!
 //! ```text
 //!  parameters ──Poseidon::new──> Poseidon ──────────────── on_ack … ──> Poseidon
@@ -10,27 +11,28 @@
 //!                              Flow, 64 bytes ──> bpf/law.h: on_ack … ──> Flow
 //! ```
 //!
-//! | here | what it holds |
+//! | item | contents |
 //! |---|---|
-//! | `bpf/law.h`, `bpf/tables.h` | the law, for BPF programs, kernels and NICs |
-//! | `bpf/replay.c`, `bpf/replay.bpf.c` | a native program and a BPF program that run it on a list of events |
-//! | `examples/vectors.rs` | golden vectors for whoever writes the law once more |
-//! | [`flow`] | [`Flow`], what C is handed when a flow starts |
-//! | [`replay`] | [`Step`] and [`Outcome`], a life of a flow in bytes |
-//! | [`in_kernel`] | [`InKernel`], which replays a life in the kernel |
-//! | `bpf/tcp.bpf.c`, [`tcp`] | the law in Linux TCP, with the option that brings it telemetry: on, off, status, flows |
-//! | `bpf/swift.h`, `bpf/dctcp.bpf.c`, [`peers`] | Swift and DCTCP in Linux TCP, to compare with |
-//! | [`switch`] | a Linux router that stamps how long packets wait: `bpf/switch.bpf.c` |
-//! | [`rpm`] | a Linux router that marks ACKs, reverse path marking: `bpf/rpm.bpf.c` |
-//! | [`codel`] | when it marks: `bpf/codel.h`, held to the policies in Rust |
-//! | [`sojourn`] | how long packets really waited, from the kernel's tracepoints: `bpf/sojourn.bpf.c` |
-//! | [`port`], [`metrics`] | a port of a router, and its numbers for monitoring |
-//! | [`doctor`] | what this machine can do of all that, tried |
-//! | `examples/cost`, `bpf/feed.bpf.c` | what it costs: packets per second, CPU per byte, ns per call |
+//! | `bpf/law.h`, `bpf/tables.h` | the C port of the law, for BPF programs, kernels and NICs |
+//! | `bpf/replay.c`, `bpf/replay.bpf.c` | a native program and a BPF program that run the law on a trace |
+//! | `examples/vectors.rs` | golden vectors for other ports of the law |
+//! | [`flow`] | [`Flow`], a flow's initial state in the C layout |
+//! | [`replay`] | [`Step`] and [`Outcome`], the byte format of flow traces |
+//! | [`kernel_replay`] | [`KernelReplay`], which replays a trace in the kernel |
+//! | [`object`] | loads BPF objects |
+//! | `bpf/tcp.bpf.c`, [`tcp`] | the law in Linux TCP, and the option that carries telemetry: enable, disable, status, flows |
+//! | `bpf/swift.h`, `bpf/dctcp.bpf.c`, [`peers`] | Swift and DCTCP in Linux TCP, for comparison |
+//! | [`switch`] | a Linux router that stamps queueing delays: `bpf/switch.bpf.c` |
+//! | [`rpm`] | a Linux router with reverse path marking on ACKs: `bpf/rpm.bpf.c` |
+//! | [`codel`] | RPM's marking policy, tested against the Rust policies: `bpf/codel.h` |
+//! | [`sojourn`] | queueing delays, measured with kernel tracepoints: `bpf/sojourn.bpf.c` |
+//! | [`port`], [`metrics`] | a router port, and its metrics for monitoring |
+//! | [`doctor`] | checks which features this machine supports |
+//! | `examples/cost`, `bpf/feed.bpf.c` | measures the cost: packets per second, CPU per byte, ns per call |
 //!
 //! ```
 //! use poseidon_laws::laws::poseidon::{Poseidon, PoseidonParams, Target};
-//! use poseidon_laws::{Law, Path};
+//! use poseidon_laws::{LawDefinition, Path};
 //! use poseidon_linux::Flow;
 //! use poseidon_types::{BitRate, Bytes, Nanos};
 //!
@@ -41,18 +43,20 @@
 //!
 //! let ablation = PoseidonParams { target: Target::InvSqrtRate, ..PoseidonParams::default() };
 //! assert_eq!(
-//!     Flow::try_from(&Poseidon::new(&ablation, &path)).expect_err("not in C").to_string(),
+//!     Flow::try_from(&Poseidon::new(&ablation, &path)).expect_err("the C law lacks this target").to_string(),
 //!     "target \"inv-sqrt-rate\" is not in bpf/law.h; set target to \"log\" or \"fixed\", or use the simulator"
 //! );
-//! # Ok::<(), poseidon_linux::Unsupported>(())
+//! # Ok::<(), poseidon_linux::UnsupportedLaw>(())
 //! ```
 
 pub mod codel;
 pub mod doctor;
 pub mod flow;
-pub mod in_kernel;
+pub mod kernel_replay;
 mod maps;
 pub mod metrics;
+mod mount_namespace;
+pub mod object;
 pub mod peers;
 mod pin_folder;
 pub mod port;
@@ -62,6 +66,6 @@ pub mod sojourn;
 pub mod switch;
 pub mod tcp;
 
-pub use flow::{Flow, Unsupported};
-pub use in_kernel::InKernel;
+pub use flow::{Flow, UnsupportedLaw};
+pub use kernel_replay::KernelReplay;
 pub use replay::{Outcome, Start, Step};

@@ -1,58 +1,58 @@
-//! The two maps of a port's programs: `config`, which they read, and `stats`, which each CPU counts in by itself.
+//! The two maps that a port's programs share with user space: `config` for settings, and `stats` for per-CPU counters.
 
-use crate::in_kernel::{KernelError, refused};
-use crate::port::Loaded;
+use crate::object::{KernelError, refused};
+use crate::port::LoadedObject;
 use core::marker::PhantomData;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 const KEY: [u8; 4] = 0_u32.to_ne_bytes();
 
-/// Both, with the struct that `config` holds.
+/// A port's maps. `Config` is the value type of the `config` map.
 #[derive(Debug)]
-pub(crate) struct Maps<Config> {
+pub(crate) struct PortMaps<Config> {
     config: MapHandle,
     stats: MapHandle,
-    holds: PhantomData<Config>,
+    config_type: PhantomData<Config>,
 }
 
-impl<Config: FromBytes + IntoBytes + Immutable> Maps<Config> {
-    /// Their names, in the order in which they are pinned.
+impl<Config: FromBytes + IntoBytes + Immutable> PortMaps<Config> {
+    /// The map names, in pinning order.
     pub(crate) const NAMES: [&'static str; 2] = ["config", "stats"];
 
-    /// Of programs that this process has loaded.
-    pub(crate) fn of(loaded: &Loaded) -> Result<Self, KernelError> {
+    /// Returns the maps of an object loaded by this process.
+    pub(crate) fn from_object(object: &LoadedObject) -> Result<Self, KernelError> {
         let [config, stats] = Self::NAMES;
-        Ok(Self { config: loaded.map(config)?, stats: loaded.map(stats)?, holds: PhantomData })
+        Ok(Self { config: object.map(config)?, stats: object.map(stats)?, config_type: PhantomData })
     }
 
-    /// Of a port that is attached.
-    pub(crate) fn pinned(maps: Vec<MapHandle>) -> Result<Self, KernelError> {
+    /// Returns the maps of an attached port, given its pinned maps.
+    pub(crate) fn from_pins(maps: Vec<MapHandle>) -> Result<Self, KernelError> {
         let [config, stats] =
-            maps.try_into().map_err(|_| KernelError::OtherObject { lacks: "its pinned maps" })?;
-        Ok(Self { config, stats, holds: PhantomData })
+            maps.try_into().map_err(|_| KernelError::ObjectMismatch { missing: "its pinned maps" })?;
+        Ok(Self { config, stats, config_type: PhantomData })
     }
 
-    pub(crate) fn write(&self, config: &Config) -> Result<(), KernelError> {
+    pub(crate) fn write_config(&self, config: &Config) -> Result<(), KernelError> {
         self.config.update(&KEY, config.as_bytes(), MapFlags::ANY).map_err(refused("writing the settings"))
     }
 
-    pub(crate) fn config(&self) -> Result<Config, KernelError> {
+    pub(crate) fn read_config(&self) -> Result<Config, KernelError> {
         let value = self.config.lookup(&KEY, MapFlags::ANY).map_err(refused("reading the settings"))?;
         let config = value.and_then(|value| Config::read_from_bytes(&value).ok());
-        config.ok_or(KernelError::OtherObject { lacks: "settings of the expected size" })
+        config.ok_or(KernelError::ObjectMismatch { missing: "settings of the expected size" })
     }
 
-    /// The counters, which are all 64 bits, over all CPUs.
-    pub(crate) fn counters<const N: usize>(&self) -> Result<[u64; N], KernelError> {
+    /// Returns the 64-bit counters, summed over all CPUs.
+    pub(crate) fn read_counters<const N: usize>(&self) -> Result<[u64; N], KernelError> {
         let per_cpu =
             self.stats.lookup_percpu(&KEY, MapFlags::ANY).map_err(refused("reading the counters"))?;
-        let mut sum = [0; N];
+        let mut sums = [0; N];
         for value in per_cpu.iter().flatten() {
-            let one = <[u64; N]>::read_from_bytes(value)
-                .map_err(|_| KernelError::OtherObject { lacks: "counters of the expected size" })?;
-            sum.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
+            let counters = <[u64; N]>::read_from_bytes(value)
+                .map_err(|_| KernelError::ObjectMismatch { missing: "counters of the expected size" })?;
+            sums.iter_mut().zip(counters).for_each(|(sum, counter)| *sum += counter);
         }
-        Ok(sum)
+        Ok(sums)
     }
 }

@@ -1,72 +1,74 @@
-//! Numbers as `OpenMetrics` text, which Prometheus and whatever followed it read.
+//! `OpenMetrics` text for Prometheus and compatible tools.
 //!
 //! ```text
 //! # TYPE poseidon_switch_packets counter
-//! # HELP poseidon_switch_packets Packets by what became of them.
+//! # HELP poseidon_switch_packets Packets by outcome.
 //! poseidon_switch_packets_total{device="e0",fate="tcp_stamped"} 812
 //! # EOF
 //! ```
 //!
-//! A family is written once, with the numbers of all ports under it: the format asks for that.
+//! The format requires one block per metric family, containing the samples from all ports.
 
 use core::fmt::Write as _;
 use poseidon_types::Nanos;
 
-/// How long packets will have waited: counts in four buckets per power of two, as `port_bucket` of `bpf/port.h` has them.
+/// A histogram of queueing delays with four buckets per power of two, like `port_bucket` in `bpf/port.h`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delays {
-    /// Packets by bucket.
+pub struct DelayHistogram {
+    /// The number of packets in each bucket.
     pub buckets: [u64; Self::BUCKETS],
     /// The sum of all delays.
     pub sum: Nanos,
 }
 
-impl Delays {
-    /// So many buckets; the last has no end.
+impl DelayHistogram {
+    /// The number of buckets. The last bucket has no upper bound.
     pub const BUCKETS: usize = 128;
 
-    /// Packets.
+    /// Returns the number of packets.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// The smallest delay of a bucket.
-    pub const fn bucket_begins(bucket: usize) -> Nanos {
+    /// Returns the smallest delay in a bucket.
+    pub const fn bucket_start(bucket: usize) -> Nanos {
         let bucket = bucket as u64;
         Nanos::new(if bucket < 4 { bucket } else { (4 + (bucket & 3)) << (bucket / 4 - 1) })
     }
 
-    /// The delay that `percent` of a hundred packets do not exceed, rounded up to the end of its bucket, which is at most a fourth
-    /// more. Nothing where there was no packet.
-    pub fn quantile(&self, percent: u64) -> Option<Nanos> {
+    /// Returns a percentile of the delays, rounded up to the end of its bucket. The result is too large by at most a
+    /// quarter.
+    ///
+    /// Returns `None` if no packet was counted.
+    pub fn percentile(&self, percent: u64) -> Option<Nanos> {
         let count = self.count();
         let rank = (count * percent.min(100)).div_ceil(100).max(1);
-        let mut below = 0;
-        let at = self.buckets.iter().position(|packets| {
-            below += packets;
-            below >= rank
+        let mut cumulative = 0;
+        let bucket = self.buckets.iter().position(|packets| {
+            cumulative += packets;
+            cumulative >= rank
         })?;
-        Some(Self::bucket_begins(at + 1) - Nanos::new(1))
+        Some(Self::bucket_start(bucket + 1) - Nanos::new(1))
     }
 
-    /// The mean, rounded down. Nothing where there was no packet.
+    /// Returns the mean, rounded down, or `None` if no packet was counted.
     pub fn mean(&self) -> Option<Nanos> {
         self.sum.get().checked_div(self.count()).map(Nanos::new)
     }
 }
 
-impl Default for Delays {
+impl Default for DelayHistogram {
     fn default() -> Self {
         Self { buckets: [0; Self::BUCKETS], sum: Nanos::ZERO }
     }
 }
 
-/// A text that grows family by family.
+/// A builder for `OpenMetrics` text.
 #[derive(Debug, Default)]
-pub(crate) struct Text(String);
+pub(crate) struct MetricsText(String);
 
-impl Text {
-    /// Begins a family. A unit is the last word of its name.
+impl MetricsText {
+    /// Starts a metric family. The name must end with the unit.
     pub(crate) fn family(&mut self, name: &str, kind: &str, unit: Option<&str>, help: &str) {
         self.line(format_args!("# TYPE {name} {kind}"));
         if let Some(unit) = unit {
@@ -75,38 +77,38 @@ impl Text {
         self.line(format_args!("# HELP {name} {help}"));
     }
 
-    /// One number of the family.
+    /// Adds a sample to the current family.
     pub(crate) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl core::fmt::Display) {
         let labels: Vec<_> =
-            labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+            labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escape(value))).collect();
         self.line(format_args!("{name}{{{}}} {value}", labels.join(",")));
     }
 
-    /// A histogram of delays, in one bucket per power of two from 256 ns on.
-    pub(crate) fn delays(&mut self, name: &str, device: &str, delays: &Delays) {
-        let mut below = 0;
+    /// Adds a delay histogram with one bucket per power of two, starting at 256 ns.
+    pub(crate) fn histogram(&mut self, name: &str, device: &str, delays: &DelayHistogram) {
+        let mut cumulative = 0;
         for (bucket, packets) in delays.buckets.iter().enumerate() {
-            below += packets;
-            let end = Delays::bucket_begins(bucket + 1).get();
-            if end.is_power_of_two() && end >= 256 && bucket + 1 < Delays::BUCKETS {
-                // Delays are whole nanoseconds: less than the end is at most one less.
+            cumulative += packets;
+            let end = DelayHistogram::bucket_start(bucket + 1).get();
+            if end.is_power_of_two() && end >= 256 && bucket + 1 < DelayHistogram::BUCKETS {
+                // Delays are whole nanoseconds, so the largest delay in the bucket is `end - 1`.
                 let end = seconds(Nanos::new(end - 1));
-                self.sample(&format!("{name}_bucket"), &[("device", device), ("le", &end)], below);
+                self.sample(&format!("{name}_bucket"), &[("device", device), ("le", &end)], cumulative);
             }
         }
-        self.sample(&format!("{name}_bucket"), &[("device", device), ("le", "+Inf")], below);
-        self.sample(&format!("{name}_count"), &[("device", device)], below);
+        self.sample(&format!("{name}_bucket"), &[("device", device), ("le", "+Inf")], cumulative);
+        self.sample(&format!("{name}_count"), &[("device", device)], cumulative);
         self.sample(&format!("{name}_sum"), &[("device", device)], seconds(delays.sum));
     }
 
-    /// The whole text.
-    pub(crate) fn end(mut self) -> String {
+    /// Appends the end marker and returns the text.
+    pub(crate) fn finish(mut self) -> String {
         self.line(format_args!("# EOF"));
         self.0
     }
 
     fn line(&mut self, line: core::fmt::Arguments<'_>) {
-        writeln!(self.0, "{line}").expect("a text takes everything");
+        writeln!(self.0, "{line}").expect("writing to a string cannot fail");
     }
 }
 
@@ -114,7 +116,7 @@ fn seconds(time: Nanos) -> String {
     format!("{}.{:09}", time.get() / 1_000_000_000, time.get() % 1_000_000_000)
 }
 
-fn escaped(value: &str) -> String {
+fn escape(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
@@ -123,34 +125,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_meet_and_grow_by_a_fourth_at_most() {
-        for bucket in 0..Delays::BUCKETS {
-            let begins = Delays::bucket_begins(bucket).get();
-            let ends = Delays::bucket_begins(bucket + 1).get();
-            assert!(begins < ends && (ends - begins) * 4 <= ends.max(4), "{bucket}: {begins} {ends}");
+    fn buckets_are_contiguous_and_grow_by_at_most_a_quarter() {
+        for bucket in 0..DelayHistogram::BUCKETS {
+            let start = DelayHistogram::bucket_start(bucket).get();
+            let end = DelayHistogram::bucket_start(bucket + 1).get();
+            assert!(start < end && (end - start) * 4 <= end.max(4), "{bucket}: {start} {end}");
         }
-        assert_eq!(Delays::bucket_begins(127).get(), 7 << 30);
+        assert_eq!(DelayHistogram::bucket_start(127).get(), 7 << 30);
     }
 
     #[test]
-    fn quantiles_are_ends_of_buckets() {
-        let mut delays = Delays::default();
-        assert_eq!((delays.quantile(50), delays.mean()), (None, None));
+    fn percentiles_are_upper_bounds_of_buckets() {
+        let mut delays = DelayHistogram::default();
+        assert_eq!((delays.percentile(50), delays.mean()), (None, None));
         delays.buckets[0] = 1;
         delays.buckets[40] = 98;
         delays.buckets[80] = 1;
         delays.sum = Nanos::new(1_000);
-        assert_eq!(delays.quantile(0), Some(Nanos::ZERO));
-        assert_eq!(delays.quantile(50), Some(Delays::bucket_begins(41) - Nanos::new(1)));
-        assert_eq!(delays.quantile(99), Some(Delays::bucket_begins(41) - Nanos::new(1)));
-        assert_eq!(delays.quantile(100), Some(Delays::bucket_begins(81) - Nanos::new(1)));
+        assert_eq!(delays.percentile(0), Some(Nanos::ZERO));
+        assert_eq!(delays.percentile(50), Some(DelayHistogram::bucket_start(41) - Nanos::new(1)));
+        assert_eq!(delays.percentile(99), Some(DelayHistogram::bucket_start(41) - Nanos::new(1)));
+        assert_eq!(delays.percentile(100), Some(DelayHistogram::bucket_start(81) - Nanos::new(1)));
         assert_eq!(delays.mean(), Some(Nanos::new(10)));
     }
 
     #[test]
     fn labels_are_escaped_and_times_are_exact() {
-        let mut text = Text::default();
+        let mut text = MetricsText::default();
         text.sample("a", &[("device", "e\"0\\")], seconds(Nanos::new(1_000_000_001)));
-        assert_eq!(text.end(), "a{device=\"e\\\"0\\\\\"} 1.000000001\n# EOF\n");
+        assert_eq!(text.finish(), "a{device=\"e\\\"0\\\\\"} 1.000000001\n# EOF\n");
     }
 }

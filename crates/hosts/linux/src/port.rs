@@ -1,383 +1,465 @@
-//! A port of a Linux router: the device, the rate of its queue, and programs that are attached to it and outlive us.
+//! A port of a Linux router: its device, its queue rate, and the attached programs.
 //!
 //! ```text
 //!                     ┌ pinned: /sys/fs/bpf/poseidon/KIND/NETNS-IFINDEX/{config, stats, …}
 //!   this process ──> maps <──> program ── clsact, priority of KIND ── device
 //! ```
 //!
-//! A filter of clsact stays when the process ends, so what a port does is what `tc filter show` says, and the maps are found again
-//! under a name that no other port of the machine has: the inode of the network namespace and the device's number in it. `ip` and
-//! `tc` tell what the device is; the same questions through netlink would need code that is not safe.
+//! A clsact filter stays attached after the process exits, and `tc filter show` lists it. The maps are pinned under a
+//! name that is unique on this machine: the network namespace inode and the interface index. If the current mount
+//! namespace has no BPF file system, pins go to the outer mount namespace (see `mount_namespace`).
 //!
-//! When clsact comes to a device or goes from it, the kernel stops the device for a moment (`dev_deactivate`) and throws away what is
-//! queued there, without counting it. A filter comes and goes without that. So who wants to attach and detach under traffic adds clsact first, and
-//! it stays: only a clsact that we brought is taken away with the last of us.
+//! Devices are queried through `ip` and `tc`, because the same queries through netlink would need unsafe code.
+//!
+//! Adding or deleting clsact stops the device for a moment (`dev_deactivate`), and the kernel drops the queued packets
+//! without counting them. Adding or deleting a filter drops no packets. To attach and detach programs under traffic,
+//! add clsact beforehand. Removing our last filter deletes clsact only if we added it.
 
-use crate::in_kernel::{KernelError, may_load, refused};
+use crate::mount_namespace::{MountNamespaceError, with_bpf_file_system};
+use crate::object::{KernelError, load_object, refused, set_initial_value};
 use crate::pin_folder;
 use core::fmt;
 use libbpf_rs::query::ProgInfoIter;
-use libbpf_rs::{Link, MapCore as _, MapHandle, Object, ObjectBuilder, Program, ProgramInput, ProgramMut};
+use libbpf_rs::{Link, MapCore as _, MapHandle, Object, Program, ProgramInput, ProgramMut};
 use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHookBuilder};
 use poseidon_types::{BitRate, Bytes, Nanos};
 use serde_json::Value;
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
-/// Where pinned maps live; the usual place.
-const BPF_FILES: &str = "/sys/fs/bpf";
-/// Beside the kinds: ports whose clsact is not ours.
-const OTHERS_CLSACT: &str = "clsact";
-/// Queues whose count of bytes is not in the place that is read: they count per CPU, or their children do.
-const UNREADABLE: [&str; 3] = ["mq", "mqprio", "pfifo_fast"];
+/// The folder with markers for ports whose clsact is not ours. It has the same parent as the pin folders.
+const FOREIGN_CLSACT: &str = "clsact";
+/// Queueing disciplines without a byte count at the root, because they count per CPU or in their children.
+const UNREADABLE_QUEUES: [&str; 3] = ["mq", "mqprio", "pfifo_fast"];
+/// The size of an Ethernet header, in bytes.
+const ETHERNET_HEADER: u64 = 14;
 
-/// Which side of a port a program sees.
+/// The side of a port to which a program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// What comes in.
+pub(crate) enum Hook {
+    /// Incoming packets.
     Ingress,
-    /// What goes out, before it is queued.
+    /// Outgoing packets, before they are queued.
     Egress,
 }
 
-/// What can be attached to a port. Two kinds have two priorities, so both can be on one port.
+/// A set of programs for a port. Each kind has its own priority, so one port can have several kinds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
-    /// As in paths and messages.
+pub(crate) struct AttachmentKind {
+    /// The name used in paths and messages.
     pub(crate) name: &'static str,
-    /// Of its filters; what is smaller runs first. Rarely anybody else's.
+    /// The filter priority. Filters with smaller numbers run first.
     pub(crate) priority: u32,
-    /// The names of its programs.
-    pub(crate) programs: &'static [(&'static str, Side)],
-    /// The maps that a later process asks for.
+    /// The program names and their hooks.
+    pub(crate) programs: &'static [(&'static str, Hook)],
+    /// The maps to pin for later processes.
     pub(crate) maps: &'static [&'static str],
 }
 
-/// A network device of this network namespace.
+/// A network device in the current network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Its name.
+    /// The device name.
     pub name: String,
-    /// Its number.
+    /// The interface index.
     pub index: i32,
-    /// The largest packet, link header included.
-    pub largest: Bytes,
-    /// The kind of its root queue.
-    pub queue: String,
-    /// The rate of that queue, where it says so.
-    pub shaped: Option<BitRate>,
+    /// The size of the largest frame, including the link header.
+    pub max_frame: Bytes,
+    /// The kind of the root queueing discipline.
+    pub queue_kind: String,
+    /// The rate of the root queueing discipline, if it reports one.
+    pub queue_rate: Option<BitRate>,
+}
+
+/// The pins of a port whose device or network namespace no longer exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StalePin {
+    /// The network namespace inode.
+    pub netns: u32,
+    /// The interface index of the deleted device.
+    pub index: i32,
+    /// The pin folder.
+    pub path: PathBuf,
 }
 
 /// Why a port could not be used.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PortError {
-    /// The kernel would not.
+    /// The kernel refused an operation.
     Kernel(KernelError),
-    /// `ip` or `tc` could not be started, or refused.
-    Tool {
-        /// What was run.
+    /// `ip` or `tc` could not be started, or it failed.
+    Command {
+        /// The command line.
         command: String,
-        /// What it said.
-        why: String,
+        /// The command's error output.
+        reason: String,
     },
-    /// A file or folder.
+    /// A file or folder could not be used.
     File {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system says.
-        why: io::Error,
+        /// The underlying OS error.
+        error: io::Error,
     },
-    /// Packets of the device do not begin with an Ethernet header.
+    /// No BPF file system is mounted here, and the outer mount namespace cannot be entered.
+    MountNamespace {
+        /// The underlying OS error.
+        error: io::Error,
+    },
+    /// The device's frames have no Ethernet header.
     NotEthernet {
-        /// Which.
+        /// The device name.
         device: String,
-        /// What it is instead.
+        /// The link type.
         link: String,
     },
-    /// Its queue counts its bytes where nobody can read them.
+    /// The device's queue does not expose its byte count.
     UnreadableQueue {
-        /// Which.
+        /// The device name.
         device: String,
-        /// The kind of its queue.
+        /// The queue kind.
         queue: String,
     },
-    /// It has no queue, so nothing waits in it.
+    /// The device has no queue.
     NoQueue {
-        /// Which.
+        /// The device name.
         device: String,
     },
-    /// No rate was given and its queue has none.
+    /// No rate was given, and the queue reports none.
     NoRate {
-        /// Which.
+        /// The device name.
         device: String,
-        /// The kind of its queue.
+        /// The queue kind.
         queue: String,
     },
-    /// A rate that delays cannot be computed with.
+    /// Delays cannot be computed for this rate.
     BadRate {
         /// The rate.
         rate: BitRate,
     },
-    /// It is there already.
-    Attached {
-        /// Which.
+    /// The programs are already attached.
+    AlreadyAttached {
+        /// The device name.
         device: String,
-        /// What.
+        /// The kind of programs.
         kind: &'static str,
     },
-    /// It is not there.
+    /// The programs are not attached.
     NotAttached {
-        /// Which.
+        /// The device name.
         device: String,
-        /// What.
+        /// The kind of programs.
         kind: &'static str,
     },
 }
 
 impl Device {
-    /// The device called `name`.
+    /// Finds the device called `name`.
     pub fn find(name: &str) -> Result<Self, PortError> {
-        let link = tell("ip", &["-j", "link", "show", "dev", name])?;
-        let queues = tell("tc", &["-j", "qdisc", "show", "dev", name])?;
-        let other = || PortError::Tool {
+        let link = query_json("ip", &["-j", "link", "show", "dev", name])?;
+        let queues = query_json("tc", &["-j", "qdisc", "show", "dev", name])?;
+        let unexpected = || PortError::Command {
             command: format!("ip -j link show dev {name}"),
-            why: format!("an answer in another form: {link}"),
+            reason: format!("unexpected output: {link}"),
         };
         let first = &link[0];
-        let kind = first["link_type"].as_str().ok_or_else(other)?;
+        let kind = first["link_type"].as_str().ok_or_else(unexpected)?;
         if kind != "ether" && kind != "loopback" {
             return Err(PortError::NotEthernet { device: name.to_owned(), link: kind.to_owned() });
         }
         let index = first["ifindex"].as_i64().and_then(|index| i32::try_from(index).ok());
+        let mtu = first["mtu"].as_u64().ok_or_else(unexpected)?;
         let root = queues.as_array().and_then(|all| all.iter().find(|queue| queue["root"] == true));
         let root = root.unwrap_or(&Value::Null);
         Ok(Self {
             name: name.to_owned(),
-            index: index.ok_or_else(other)?,
-            // With an Ethernet header.
-            largest: Bytes::new(first["mtu"].as_u64().ok_or_else(other)? + 14),
-            queue: root["kind"].as_str().unwrap_or("unknown").to_owned(),
-            // TBF's rate is bytes per second. HTB has a rate per class, so somebody must choose.
-            shaped: root["options"]["rate"]
+            index: index.ok_or_else(unexpected)?,
+            max_frame: Bytes::new(mtu + ETHERNET_HEADER),
+            queue_kind: root["kind"].as_str().unwrap_or("unknown").to_owned(),
+            // TBF reports bytes per second. HTB has one rate per class, so the user must specify the rate.
+            queue_rate: root["options"]["rate"]
                 .as_u64()
                 .filter(|_| root["kind"] == "tbf")
                 .map(|bytes| BitRate::from_bps(bytes.saturating_mul(8))),
         })
     }
 
-    /// Refuses a device without a queue, whose delays are always zero: veth, bridges and loopback as they come.
+    /// Refuses a device without a queue, because its delays would always be zero. By default, veth, bridge and loopback
+    /// devices have no queue.
     pub fn check_queue(&self) -> Result<(), PortError> {
-        if self.queue == "noqueue" { Err(PortError::NoQueue { device: self.name.clone() }) } else { Ok(()) }
+        if self.queue_kind == "noqueue" {
+            return Err(PortError::NoQueue { device: self.name.clone() });
+        }
+        Ok(())
     }
 
-    /// The rate at which its queue is sent: the one that is given, or the queue's own. Refused where the queue's bytes cannot be
-    /// read, because every delay would be zero.
-    pub fn rate(&self, given: Option<BitRate>) -> Result<BitRate, PortError> {
-        if UNREADABLE.contains(&self.queue.as_str()) {
-            return Err(PortError::UnreadableQueue { device: self.name.clone(), queue: self.queue.clone() });
+    /// Returns the queue's drain rate: the configured rate, or else the rate that the queue reports.
+    ///
+    /// Refuses a queue without a readable byte count, because every delay would then be zero.
+    pub fn rate(&self, configured: Option<BitRate>) -> Result<BitRate, PortError> {
+        let (device, queue) = (self.name.clone(), self.queue_kind.clone());
+        if UNREADABLE_QUEUES.contains(&self.queue_kind.as_str()) {
+            return Err(PortError::UnreadableQueue { device, queue });
         }
-        let none = || PortError::NoRate { device: self.name.clone(), queue: self.queue.clone() };
-        given.or(self.shaped).ok_or_else(none)
+        configured.or(self.queue_rate).ok_or(PortError::NoRate { device, queue })
     }
 }
 
-/// What the programs multiply bytes with: ns per 2^20 bytes, to the nearest. Between 2 Mbit/s, below which it has no room, and
-/// 400 Gbit/s it is right to 2.5e-5.
+/// Returns the factor by which the programs multiply bytes: ns per 2^20 bytes, rounded to the nearest integer.
+///
+/// Below 2 Mbit/s, the factor does not fit in 32 bits. Between 2 Mbit/s and 400 Gbit/s, its relative error is at most
+/// 2.5e-5.
 pub(crate) fn ns_per_mib(rate: BitRate) -> Result<u32, PortError> {
-    let bad = || PortError::BadRate { rate };
+    let bad_rate = || PortError::BadRate { rate };
     let bits_per_second = rate.get();
     let product = (8_000_000_000_u64 << 20) + bits_per_second / 2;
-    let ns = product.checked_div(bits_per_second).ok_or_else(bad)?;
-    u32::try_from(ns).ok().filter(|ns| *ns > 0).ok_or_else(bad)
+    let ns = product.checked_div(bits_per_second).ok_or_else(bad_rate)?;
+    u32::try_from(ns).ok().filter(|ns| *ns > 0).ok_or_else(bad_rate)
 }
 
-/// The programs and maps of an object, loaded.
+/// An object's loaded programs and maps.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedObject {
     object: Object,
 }
 
-impl Loaded {
-    /// Loads an object; the verifier has then passed it. With `pretended` bytes it reads no queue.
-    pub(crate) fn load(bytes: &[u8], pretended: Option<u32>) -> Result<Self, KernelError> {
-        may_load()?;
-        let mut open = ObjectBuilder::default().open_memory(bytes).map_err(refused("opening the object"))?;
-        if let Some(pretended) = pretended {
-            let mut maps = open.maps_mut();
-            let mut map = maps
-                .find(|map| map.name().to_string_lossy().ends_with(".rodata.test"))
-                .ok_or(KernelError::OtherObject { lacks: "a place to pretend a queue" })?;
-            map.set_initial_value(&pretended.to_ne_bytes()).map_err(refused("pretending a queue"))?;
-        }
-        Ok(Self { object: open.load().map_err(refused("loading the programs"))? })
+impl LoadedObject {
+    /// Loads an object. If `test_backlog` is given, the programs use it as the queue length in bytes, instead of
+    /// reading the real queue.
+    pub(crate) fn load(bytes: &[u8], test_backlog: Option<u32>) -> Result<Self, KernelError> {
+        let object = load_object(bytes, |object| match test_backlog {
+            Some(backlog) => set_initial_value(object, ".rodata.test", &backlog.to_ne_bytes()),
+            None => Ok(()),
+        })?;
+        Ok(Self { object })
     }
 
-    /// A handle of one map, which lives as long as it.
+    /// Returns a handle to a map. The kernel keeps the map as long as a handle exists.
     pub(crate) fn map(&self, name: &'static str) -> Result<MapHandle, KernelError> {
         let map = self.object.maps().find(|map| map.name() == name);
-        let map = map.ok_or(KernelError::OtherObject { lacks: name })?;
-        MapHandle::try_from(&map).map_err(refused("keeping a map"))
+        let map = map.ok_or(KernelError::ObjectMismatch { missing: name })?;
+        MapHandle::try_from(&map).map_err(refused("duplicating a map handle"))
     }
 
-    /// Attaches a program to the tracepoint that it names; it is there as long as the link.
-    pub(crate) fn trace(&self, name: &'static str) -> Result<Link, KernelError> {
+    /// Attaches a program to its tracepoint. Dropping the link detaches the program.
+    pub(crate) fn attach_tracepoint(&self, name: &'static str) -> Result<Link, KernelError> {
         self.program(name)?.attach().map_err(refused("attaching to a tracepoint"))
     }
 
     fn program(&self, name: &'static str) -> Result<ProgramMut<'_>, KernelError> {
-        let found = self.object.progs_mut().find(|program| program.name() == name);
-        found.ok_or(KernelError::OtherObject { lacks: name })
+        let program = self.object.progs_mut().find(|program| program.name() == name);
+        program.ok_or(KernelError::ObjectMismatch { missing: name })
     }
 
-    /// Hands a packet to a program that is attached nowhere, `repeat` times, and gives how long it is then and what one time took.
+    /// Runs a program `repeat` times on a packet. Returns the output length and the mean time per run.
     pub(crate) fn run(
         &self,
         name: &'static str,
         packet: &[u8],
-        into: &mut [u8],
+        output: &mut [u8],
         repeat: u32,
     ) -> Result<(usize, Nanos), KernelError> {
-        // A program that takes no packet must not be offered one.
+        // The kernel rejects input data for a program that takes no packet.
         let input = ProgramInput {
             data_in: Some(packet).filter(|packet| !packet.is_empty()),
-            data_out: Some(into).filter(|into| !into.is_empty()),
+            data_out: Some(output).filter(|output| !output.is_empty()),
             repeat,
             ..ProgramInput::default()
         };
         let run = self.program(name)?.test_run(input).map_err(refused("running the program"))?;
-        let took = u64::try_from(run.duration.as_nanos()).unwrap_or(u64::MAX);
-        Ok((run.data.map_or(0, |data| data.len()), Nanos::new(took)))
+        let time = u64::try_from(run.duration.as_nanos()).unwrap_or(u64::MAX);
+        Ok((run.data.map_or(0, |data| data.len()), Nanos::new(time)))
     }
 
-    /// How many instructions the verifier has walked through to pass a program; it gives up at a million.
+    /// Returns how many instructions the verifier processed for a program. The verifier's limit is one million.
     pub(crate) fn verified_instructions(&self, name: &'static str) -> Result<u32, KernelError> {
         let id =
-            Program::id_from_fd(self.program(name)?.as_fd()).map_err(refused("asking for the program"))?;
+            Program::id_from_fd(self.program(name)?.as_fd()).map_err(refused("reading the program id"))?;
         let loaded = ProgInfoIter::default().find(|info| info.id == id);
         loaded
             .map(|info| info.verified_insns)
-            .ok_or(KernelError::OtherObject { lacks: "its program, loaded" })
+            .ok_or(KernelError::ObjectMismatch { missing: "its loaded program" })
     }
 }
 
-impl Kind {
-    /// Attaches the loaded programs to a device, and pins their maps. What fails half-way is undone.
-    pub(crate) fn attach(&self, loaded: &Loaded, device: &Device) -> Result<(), PortError> {
+impl AttachmentKind {
+    /// Attaches loaded programs to a device and pins their maps. If a step fails, undoes the earlier steps.
+    pub(crate) fn attach(&self, object: &LoadedObject, device: &Device) -> Result<(), PortError> {
         if self.is_attached(&device.name)? {
-            return Err(PortError::Attached { device: device.name.clone(), kind: self.name });
+            return Err(PortError::AlreadyAttached { device: device.name.clone(), kind: self.name });
         }
-        mount()?;
-        let done = self.pin(loaded, device).and_then(|()| self.hook(loaded, device));
-        if done.is_err() {
-            // The first error is the one to tell.
-            let _ = self.remove(device);
-        }
-        done
+        with_bpf_file_system(|| {
+            let root = Path::new(pin_folder::ROOT);
+            pin_folder::mount_bpf_file_system().map_err(file_error(root))?;
+            let result = self.pin(object, device).and_then(|()| self.attach_filters(object, device));
+            if result.is_err() {
+                // Report only the first error.
+                let _ = self.remove(device);
+            }
+            result
+        })
     }
 
-    /// The maps of an attached kind, in its order.
+    /// Opens an attached kind's pinned maps, in the same order as `maps`.
     pub(crate) fn open(&self, device: &Device) -> Result<Vec<MapHandle>, PortError> {
         if !self.is_attached(&device.name)? {
             return Err(PortError::NotAttached { device: device.name.clone(), kind: self.name });
         }
-        let folder = self.folder(device)?;
-        let open = |name: &&str| {
-            let opened = MapHandle::from_pinned_path(folder.join(name));
-            opened.map_err(|why| KernelError::Refused { doing: "opening a pinned map", why }.into())
-        };
-        self.maps.iter().map(open).collect()
+        with_bpf_file_system(|| {
+            let folder = self.folder(&port_name(device)?);
+            let open = |name: &&str| {
+                let map = MapHandle::from_pinned_path(folder.join(name));
+                map.map_err(|error| KernelError::Refused { operation: "opening a pinned map", error }.into())
+            };
+            self.maps.iter().map(open).collect()
+        })
     }
 
-    /// Takes it from the device, with everything that it pinned.
+    /// Detaches the programs from the device, and removes their pins.
     pub(crate) fn detach(&self, device: &Device) -> Result<(), PortError> {
         if !self.is_attached(&device.name)? {
             return Err(PortError::NotAttached { device: device.name.clone(), kind: self.name });
         }
-        self.remove(device)
+        with_bpf_file_system(|| self.remove(device))
     }
 
-    fn pin(&self, loaded: &Loaded, device: &Device) -> Result<(), PortError> {
-        let folder = self.folder(device)?;
-        // Of a device that is gone and had the same number.
-        forget(&folder)?;
-        pin_folder::make(&folder).map_err(file(&folder))?;
+    /// Lists the pins of ports that no longer exist, either because their network namespace is gone or because their
+    /// device is gone from this namespace.
+    pub(crate) fn stale_pins(&self) -> Result<Vec<StalePin>, PortError> {
+        let namespaces = live_netns()?;
+        let current = current_netns()?;
+        let devices = device_indices()?;
+        let is_stale = |pin: &StalePin| {
+            !namespaces.contains(&pin.netns) || (pin.netns == current && !devices.contains(&pin.index))
+        };
+        with_bpf_file_system(|| {
+            let folder = Path::new(pin_folder::ROOT).join(self.name);
+            let entries = match fs::read_dir(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+                entries => entries.map_err(file_error(&folder))?,
+            };
+            let pins = entries.flatten().filter_map(|entry| StalePin::parse(entry.path()));
+            let mut stale: Vec<_> = pins.filter(is_stale).collect();
+            stale.sort_by_key(|pin| (pin.netns, pin.index));
+            Ok(stale)
+        })
+    }
+
+    /// Removes the pins of ports that no longer exist. Returns the removed pins.
+    pub(crate) fn remove_stale_pins(&self) -> Result<Vec<StalePin>, PortError> {
+        let stale = self.stale_pins()?;
+        with_bpf_file_system(|| {
+            for pin in &stale {
+                self.remove_pins(&format!("{}-{}", pin.netns, pin.index))?;
+            }
+            Ok::<_, PortError>(())
+        })?;
+        Ok(stale)
+    }
+
+    fn pin(&self, object: &LoadedObject, device: &Device) -> Result<(), PortError> {
+        let folder = self.folder(&port_name(device)?);
+        // Remove the pins of a deleted device that had the same index.
+        remove_folder(&folder)?;
+        pin_folder::create(&folder).map_err(file_error(&folder))?;
         for name in self.maps {
-            loaded.map(name)?.pin(folder.join(name)).map_err(refused("pinning a map"))?;
+            object.map(name)?.pin(folder.join(name)).map_err(refused("pinning a map"))?;
         }
         Ok(())
     }
 
-    fn hook(&self, loaded: &Loaded, device: &Device) -> Result<(), PortError> {
-        let has_clsact = tell("tc", &["-j", "qdisc", "show", "dev", &device.name])?
+    fn attach_filters(&self, object: &LoadedObject, device: &Device) -> Result<(), PortError> {
+        let has_clsact = query_json("tc", &["-j", "qdisc", "show", "dev", &device.name])?
             .as_array()
             .is_some_and(|all| all.iter().any(|queue| queue["kind"] == "clsact"));
-        let others = others_clsact(device)?;
+        let port = port_name(device)?;
+        let marker = foreign_clsact_marker(&port);
         if !has_clsact {
-            // Of a device that is gone and had the same number.
-            forget(&others)?;
-            tool("tc", &["qdisc", "add", "dev", &device.name, "clsact"])?;
-        } else if !self.has_company(device)? {
-            pin_folder::make(&others).map_err(file(&others))?;
+            // Remove the marker of a deleted device that had the same index.
+            remove_folder(&marker)?;
+            run_tool("tc", &["qdisc", "add", "dev", &device.name, "clsact"])?;
+        } else if !self.other_kind_is_pinned(&port) {
+            pin_folder::create(&marker).map_err(file_error(&marker))?;
         }
-        for (name, side) in self.programs {
-            let program = loaded.program(name)?;
+        for (name, hook) in self.programs {
+            let program = object.program(name)?;
             let mut builder = TcHookBuilder::new(program.as_fd());
             let builder = builder.ifindex(device.index).handle(1).priority(self.priority);
-            let side = if *side == Side::Egress { TC_EGRESS } else { TC_INGRESS };
-            builder.hook(side).attach().map_err(refused("attaching the program"))?;
+            let hook = if *hook == Hook::Egress { TC_EGRESS } else { TC_INGRESS };
+            builder.hook(hook).attach().map_err(refused("attaching the program"))?;
         }
         Ok(())
     }
 
-    /// Removes filters and pins, and with the last filter the clsact that we brought.
+    /// Removes the filters and the pins. Also deletes clsact if we added it and no filter remains.
     fn remove(&self, device: &Device) -> Result<(), PortError> {
         let (name, priority) = (&device.name, self.priority.to_string());
-        for (_, side) in self.programs {
-            if self.is_at(name, *side)? {
-                tool("tc", &["filter", "del", "dev", name, side.name(), "pref", &priority])?;
+        for (_, hook) in self.programs {
+            if self.has_filter(name, *hook)? {
+                run_tool("tc", &["filter", "del", "dev", name, hook.name(), "pref", &priority])?;
             }
         }
-        let (others, is_last) = (others_clsact(device)?, !self.has_company(device)?);
-        let is_empty = |side| Ok::<_, PortError>(filters(name, side)?.is_empty());
-        if !others.exists() && is_empty(Side::Ingress)? && is_empty(Side::Egress)? {
-            tool("tc", &["qdisc", "del", "dev", name, "clsact"])?;
+        let port = port_name(device)?;
+        let is_empty = |hook| Ok::<_, PortError>(filters(name, hook)?.is_empty());
+        if !foreign_clsact_marker(&port).exists() && is_empty(Hook::Ingress)? && is_empty(Hook::Egress)? {
+            run_tool("tc", &["qdisc", "del", "dev", name, "clsact"])?;
         }
-        for folder in [self.folder(device)?].into_iter().chain(is_last.then_some(others)) {
-            forget(&folder)?;
-            // Other ports may have theirs beside it: then these stay.
-            for empty in folder.ancestors().skip(1).take(2) {
-                let _ = fs::remove_dir(empty);
+        self.remove_pins(&port)
+    }
+
+    /// Removes a port's pins. If no other kind is pinned, also removes the foreign clsact marker.
+    fn remove_pins(&self, port: &str) -> Result<(), PortError> {
+        let marker = (!self.other_kind_is_pinned(port)).then(|| foreign_clsact_marker(port));
+        for folder in [self.folder(port)].into_iter().chain(marker) {
+            remove_folder(&folder)?;
+            // A parent folder stays if it contains other ports' pins.
+            for parent in folder.ancestors().skip(1).take(2) {
+                let _ = fs::remove_dir(parent);
             }
         }
         Ok(())
     }
 
-    /// Whether another kind is attached to the device.
-    fn has_company(&self, device: &Device) -> Result<bool, PortError> {
-        let name = port_name(device)?;
-        let kinds = fs::read_dir(Path::new(BPF_FILES).join("poseidon")).into_iter().flatten().flatten();
-        Ok(kinds
-            .filter(|kind| kind.file_name() != self.name && kind.file_name() != OTHERS_CLSACT)
-            .any(|kind| kind.path().join(&name).exists()))
+    fn other_kind_is_pinned(&self, port: &str) -> bool {
+        let kinds = fs::read_dir(pin_folder::ROOT).into_iter().flatten().flatten();
+        kinds
+            .filter(|kind| kind.file_name() != self.name && kind.file_name() != FOREIGN_CLSACT)
+            .any(|kind| kind.path().join(port).exists())
     }
 
     fn is_attached(&self, device: &str) -> Result<bool, PortError> {
-        self.programs.iter().try_fold(false, |found, (_, side)| Ok(found || self.is_at(device, *side)?))
+        self.programs.iter().try_fold(false, |found, (_, hook)| Ok(found || self.has_filter(device, *hook)?))
     }
 
-    fn is_at(&self, device: &str, side: Side) -> Result<bool, PortError> {
-        Ok(filters(device, side)?.iter().any(|filter| filter["pref"] == self.priority))
+    fn has_filter(&self, device: &str, hook: Hook) -> Result<bool, PortError> {
+        Ok(filters(device, hook)?.iter().any(|filter| filter["pref"] == self.priority))
     }
 
-    fn folder(&self, device: &Device) -> Result<PathBuf, PortError> {
-        Ok([BPF_FILES, "poseidon", self.name, &port_name(device)?].iter().collect())
+    fn folder(&self, port: &str) -> PathBuf {
+        [pin_folder::ROOT, self.name, port].iter().collect()
     }
 }
 
-impl Side {
+impl StalePin {
+    /// Parses the namespace and the device from a pin folder's name.
+    fn parse(path: PathBuf) -> Option<Self> {
+        let (netns, index) = path.file_name()?.to_str()?.split_once('-')?;
+        Some(Self { netns: netns.parse().ok()?, index: index.parse().ok()?, path })
+    }
+}
+
+impl fmt::Display for StalePin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { netns, index, path } = self;
+        write!(f, "{}: device {index} of network namespace {netns} no longer exists", path.display())
+    }
+}
+
+impl Hook {
     const fn name(self) -> &'static str {
         match self {
             Self::Ingress => "ingress",
@@ -386,78 +468,94 @@ impl Side {
     }
 }
 
-/// What no other port of the machine is called.
+/// Returns a port's name, which is unique on this machine.
 fn port_name(device: &Device) -> Result<String, PortError> {
-    Ok(format!("{}-{}", namespace()?, device.index))
+    Ok(format!("{}-{}", current_netns()?, device.index))
 }
 
-/// A folder that is there where the device's clsact was there before us.
-fn others_clsact(device: &Device) -> Result<PathBuf, PortError> {
-    Ok([BPF_FILES, "poseidon", OTHERS_CLSACT, &port_name(device)?].iter().collect())
+/// Returns the path to the marker folder, which exists if the device had a clsact before we attached our programs.
+fn foreign_clsact_marker(port: &str) -> PathBuf {
+    [pin_folder::ROOT, FOREIGN_CLSACT, port].iter().collect()
 }
 
-/// The network namespace of the calling thread, by the number of its inode.
-pub(crate) fn namespace() -> Result<u32, PortError> {
+/// Returns the inode of the calling thread's network namespace.
+pub(crate) fn current_netns() -> Result<u32, PortError> {
     let path = Path::new("/proc/thread-self/ns/net");
-    let link = fs::read_link(path).map_err(file(path))?;
-    // "net:[4026531840]"
-    let inode: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
-    inode.parse().map_err(|_| PortError::File {
+    let inode = fs::metadata(path).map_err(file_error(path))?.ino();
+    u32::try_from(inode).map_err(|_| PortError::File {
         path: path.to_owned(),
-        why: io::Error::new(io::ErrorKind::InvalidData, "not the name of a namespace"),
+        error: io::Error::new(io::ErrorKind::InvalidData, "the inode of the namespace exceeds 32 bits"),
     })
 }
 
-fn filters(device: &str, side: Side) -> Result<Vec<Value>, PortError> {
-    let all = tell("tc", &["-j", "filter", "show", "dev", device, side.name()])?;
-    Ok(all.as_array().cloned().unwrap_or_default())
+/// Returns the inodes of all network namespaces that a process uses or that are mounted somewhere.
+fn live_netns() -> Result<Vec<u32>, PortError> {
+    let proc = Path::new("/proc");
+    let mut inodes = vec![current_netns()?];
+    for process in fs::read_dir(proc).map_err(file_error(proc))?.flatten() {
+        // A process may exit in the meantime, and some entries are not processes.
+        let used = fs::metadata(process.path().join("ns/net")).ok();
+        inodes.extend(used.and_then(|file| u32::try_from(file.ino()).ok()));
+        inodes
+            .extend(mounted_netns(&fs::read_to_string(process.path().join("mountinfo")).unwrap_or_default()));
+    }
+    inodes.sort_unstable();
+    inodes.dedup();
+    Ok(inodes)
 }
 
-/// Mounts the file system of pinned maps, where nobody has yet.
-fn mount() -> Result<(), PortError> {
-    let mounts = Path::new("/proc/thread-self/mounts");
-    let mounted = fs::read_to_string(mounts).map_err(file(mounts))?;
-    let is_there = mounted.lines().any(|line| {
-        let mut words = line.split(' ').skip(1);
-        words.next() == Some(BPF_FILES) && words.next() == Some("bpf")
-    });
-    if is_there { Ok(()) } else { tool("mount", &["-t", "bpf", "bpf", BPF_FILES]).map(|_| ()) }
+/// Returns the network namespaces in a mount table. The root of such a mount is `net:[INODE]`.
+fn mounted_netns(mountinfo: &str) -> impl Iterator<Item = u32> {
+    let roots = mountinfo.lines().filter_map(|line| line.split(' ').nth(3));
+    roots.filter_map(|root| root.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok())
 }
 
-/// Unpins everything in a folder and removes it; nothing is there to remove is no error.
-fn forget(folder: &Path) -> Result<(), PortError> {
+/// Returns the interface indices in this network namespace.
+fn device_indices() -> Result<Vec<i32>, PortError> {
+    let links = query_json("ip", &["-j", "link", "show"])?;
+    let index = |link: &Value| link["ifindex"].as_i64().and_then(|index| i32::try_from(index).ok());
+    Ok(links.as_array().into_iter().flatten().filter_map(index).collect())
+}
+
+fn filters(device: &str, hook: Hook) -> Result<Vec<Value>, PortError> {
+    let filters = query_json("tc", &["-j", "filter", "show", "dev", device, hook.name()])?;
+    Ok(filters.as_array().cloned().unwrap_or_default())
+}
+
+/// Removes a folder and the pins in it. A missing folder is not an error.
+fn remove_folder(folder: &Path) -> Result<(), PortError> {
     match fs::remove_dir_all(folder) {
-        Err(why) if why.kind() != io::ErrorKind::NotFound => {
-            Err(PortError::File { path: folder.to_owned(), why })
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(PortError::File { path: folder.to_owned(), error })
         }
         _ => Ok(()),
     }
 }
 
-/// What `ip -j` or `tc -j` says; nothing at all is an empty list.
-fn tell(name: &str, arguments: &[&str]) -> Result<Value, PortError> {
-    let text = tool(name, arguments)?;
+/// Runs `ip -j` or `tc -j` and parses the output. Empty output counts as an empty list.
+fn query_json(name: &str, arguments: &[&str]) -> Result<Value, PortError> {
+    let text = run_tool(name, arguments)?;
     if text.trim().is_empty() {
         return Ok(Value::Array(Vec::new()));
     }
-    serde_json::from_str(&text).map_err(|why| PortError::Tool {
+    serde_json::from_str(&text).map_err(|error| PortError::Command {
         command: format!("{name} {}", arguments.join(" ")),
-        why: format!("an answer that is not JSON: {why}"),
+        reason: format!("the output is not JSON: {error}"),
     })
 }
 
-fn tool(name: &str, arguments: &[&str]) -> Result<String, PortError> {
-    let failed = |why| PortError::Tool { command: format!("{name} {}", arguments.join(" ")), why };
+fn run_tool(name: &str, arguments: &[&str]) -> Result<String, PortError> {
+    let failed = |reason| PortError::Command { command: format!("{name} {}", arguments.join(" ")), reason };
     let output = Command::new(name).args(arguments).output();
-    let output = output.map_err(|why| failed(format!("{why}; apt-get install iproute2")))?;
+    let output = output.map_err(|error| failed(format!("{error}; apt-get install iproute2")))?;
     if !output.status.success() {
         return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn file(path: &Path) -> impl FnOnce(io::Error) -> PortError {
-    move |why| PortError::File { path: path.to_owned(), why }
+fn file_error(path: &Path) -> impl FnOnce(io::Error) -> PortError {
+    move |error| PortError::File { path: path.to_owned(), error }
 }
 
 impl From<KernelError> for PortError {
@@ -466,37 +564,60 @@ impl From<KernelError> for PortError {
     }
 }
 
+impl From<MountNamespaceError> for PortError {
+    fn from(error: MountNamespaceError) -> Self {
+        Self::MountNamespace { error: error.source }
+    }
+}
+
 impl fmt::Display for PortError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shaper_command = |device: &str| {
+            format!("tc qdisc replace dev {device} root tbf rate 1gbit burst 30000 limit 1000000")
+        };
         match self {
             Self::Kernel(error) => error.fmt(f),
-            Self::Tool { command, why } => write!(f, "`{command}` failed: {why}"),
-            Self::File { path, why } => write!(f, "{}: {why}", path.display()),
+            Self::Command { command, reason } => write!(f, "`{command}` failed: {reason}"),
+            Self::File { path, error } => write!(f, "{}: {error}", path.display()),
+            Self::MountNamespace { error } => f.write_str(&mount_namespace_text(error)),
             Self::NotEthernet { device, link } => {
                 write!(f, "packets of {device} have no Ethernet header ({link}); choose another device")
             }
-            Self::UnreadableQueue { device, queue } => {
-                write!(f, "the bytes in queue \"{queue}\" of {device} cannot be read; give it one queue: ")?;
-                write!(f, "tc qdisc replace dev {device} root tbf rate 1gbit burst 30000 limit 1000000")
-            }
-            Self::NoQueue { device } => {
-                write!(f, "{device} has no queue, so every delay would be zero; give it one: ")?;
-                write!(f, "tc qdisc replace dev {device} root tbf rate 1gbit burst 30000 limit 1000000")
-            }
+            Self::UnreadableQueue { device, queue } => write!(
+                f,
+                "the bytes in queue \"{queue}\" of {device} cannot be read; replace it with a single queue: {}",
+                shaper_command(device)
+            ),
+            Self::NoQueue { device } => write!(
+                f,
+                "{device} has no queue, so every delay would be zero; add one: {}",
+                shaper_command(device)
+            ),
             Self::NoRate { device, queue } => write!(
                 f,
-                "queue \"{queue}\" of {device} does not say its rate; give one, or shape it: \
-                 tc qdisc replace dev {device} root tbf rate 1gbit burst 30000 limit 1000000"
+                "queue \"{queue}\" of {device} does not report its rate; pass a rate, or shape the port: {}",
+                shaper_command(device)
             ),
             Self::BadRate { rate } => {
-                write!(f, "delays at {rate} cannot be computed; give a rate between 2 Mbps and 8 Pbps")
+                write!(f, "delays at {rate} cannot be computed; use a rate between 2 Mbps and 8 Pbps")
             }
-            Self::Attached { device, kind } => write!(f, "{kind} is attached to {device}; detach it first"),
+            Self::AlreadyAttached { device, kind } => {
+                write!(f, "{kind} is already attached to {device}; detach it first")
+            }
             Self::NotAttached { device, kind } => {
                 write!(f, "{kind} is not attached to {device}; attach it first")
             }
         }
     }
+}
+
+/// Returns the message for a process that has no BPF file system and cannot enter the outer mount namespace.
+pub(crate) fn mount_namespace_text(error: &io::Error) -> String {
+    format!(
+        "this mount namespace has no BPF file system at /sys/fs/bpf (as under `ip netns exec`), and the outer \
+         one cannot be entered: {error}; run as root outside of a container, use `nsenter --net=/run/netns/NAME` \
+         instead of `ip netns exec NAME`, or mount one: mount -t bpf bpf /sys/fs/bpf"
+    )
 }
 
 impl core::error::Error for PortError {}
@@ -506,11 +627,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_become_a_factor_or_are_refused() {
+    fn rates_convert_to_a_factor_or_are_refused() {
         // 80 ns per byte.
         assert_eq!(ns_per_mib(BitRate::from_mbps(100)).ok(), Some(80 << 20));
         assert_eq!(ns_per_mib(BitRate::from_gbps(1)).ok(), Some(8 << 20));
-        // 20 ps per byte are 20,971.52 ns.
+        // 20 ps per byte is 20,971.52 ns per 2^20 bytes.
         assert_eq!(ns_per_mib(BitRate::from_gbps(400)).ok(), Some(20_972));
         assert_eq!(ns_per_mib(BitRate::from_mbps(2)).ok(), Some(4_194_304_000));
         for bps in [0, 1_000_000, u64::MAX] {
@@ -519,23 +640,47 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_given_or_read_or_asked_for() {
-        let device = |queue: &str, shaped| Device {
+    fn a_configured_rate_overrides_that_of_the_queue() {
+        let device = |queue_kind: &str, queue_rate| Device {
             name: "e0".to_owned(),
             index: 2,
-            largest: Bytes::new(1_514),
-            queue: queue.to_owned(),
-            shaped,
+            max_frame: Bytes::new(1_514),
+            queue_kind: queue_kind.to_owned(),
+            queue_rate,
         };
         let slow = BitRate::from_mbps(100);
         let fast = BitRate::from_gbps(1);
         assert_eq!(device("tbf", Some(slow)).rate(None).ok(), Some(slow));
         assert_eq!(device("tbf", Some(slow)).rate(Some(fast)).ok(), Some(fast));
-        let said = device("htb", None).rate(None).expect_err("HTB has a rate per class").to_string();
-        assert!(said.contains("give one, or shape it: tc qdisc replace dev e0 root tbf"), "{said}");
-        let said = device("noqueue", None).check_queue().expect_err("nothing waits there").to_string();
-        assert!(said.starts_with("e0 has no queue, so every delay would be zero; give it one: tc"), "{said}");
-        let said = device("mq", None).rate(Some(fast)).expect_err("its queues are below it").to_string();
-        assert!(said.starts_with("the bytes in queue \"mq\" of e0 cannot be read"), "{said}");
+        let error = device("htb", None).rate(None).expect_err("HTB has a rate per class").to_string();
+        assert!(
+            error.contains("pass a rate, or shape the port: tc qdisc replace dev e0 root tbf"),
+            "{error}"
+        );
+        let error = device("noqueue", None).check_queue().expect_err("the device has no queue").to_string();
+        assert!(error.starts_with("e0 has no queue, so every delay would be zero; add one: tc"), "{error}");
+        let error = device("mq", None).rate(Some(fast)).expect_err("mq has no byte count").to_string();
+        assert!(error.starts_with("the bytes in queue \"mq\" of e0 cannot be read"), "{error}");
+    }
+
+    #[test]
+    fn pin_folders_name_the_namespace_and_the_device() {
+        let path = PathBuf::from("/sys/fs/bpf/poseidon/switch/4026532000-7");
+        let pin = StalePin::parse(path.clone()).expect("the path names a port");
+        assert_eq!((pin.netns, pin.index), (4_026_532_000, 7));
+        assert!(pin.to_string().ends_with("device 7 of network namespace 4026532000 no longer exists"));
+        assert_eq!(StalePin::parse(PathBuf::from("/sys/fs/bpf/poseidon/switch/other")), None);
+        let mountinfo =
+            "36 35 0:4 net:[4026532000] /run/netns/a rw - nsfs nsfs rw\n22 1 8:1 / / rw - ext4 /dev/sda rw";
+        assert_eq!(mounted_netns(mountinfo).collect::<Vec<_>>(), [4_026_532_000]);
+        let namespaces = live_netns().expect("/proc is readable");
+        assert!(namespaces.contains(&current_netns().expect("/proc is readable")));
+    }
+
+    #[test]
+    fn an_inaccessible_mount_namespace_is_explained() {
+        let source = io::Error::from(io::ErrorKind::PermissionDenied);
+        let error = PortError::from(MountNamespaceError { source }).to_string();
+        assert!(error.contains("ip netns exec") && error.contains("mount -t bpf bpf /sys/fs/bpf"), "{error}");
     }
 }

@@ -1,30 +1,30 @@
-//! The life of a flow as bytes, so that one list of events can be given to the law wherever it runs: `bpf/replay.h`.
+//! Flow events as bytes, so that Rust, C and the kernel can run the same trace. `bpf/replay.h` has the same structs.
 //!
 //! ```text
 //! in    Start | Step, Step, …
 //! out   Outcome, one per step
 //! ```
 
-use crate::flow::{Flow, Unsupported};
+use crate::flow::{Flow, UnsupportedLaw};
 use poseidon_laws::laws::poseidon::Poseidon;
 use poseidon_laws::{Ack, Law, Loss, Pacing};
 use poseidon_types::Nanos;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// A delay that nobody measured; as a time it is 584 years.
+/// The value of an unmeasured delay.
 pub const UNKNOWN: u64 = u64::MAX;
 
-/// The flow before its first step, and how many steps follow.
+/// The header of a trace: the initial flow and the number of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Start {
-    /// As Rust made it.
+    /// The flow before its first step.
     pub flow: Flow,
-    /// So many [`Step`]s follow.
+    /// The number of [`Step`]s that follow.
     pub steps: u64,
 }
 
-/// One event; `struct replay_step`.
+/// A flow event: the Rust counterpart of `struct replay_step`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Step {
@@ -33,7 +33,7 @@ pub struct Step {
     max_hop_delay: u64,
     reverse_max_hop_delay: u64,
     packets: u32,
-    chance: u32,
+    random: u32,
     app_limited: u8,
     unused: [u8; 7],
     event: u64,
@@ -44,7 +44,7 @@ const LOSS: u64 = 1;
 const TIMEOUT: u64 = 2;
 
 impl Step {
-    /// An ACK. A delay of [`UNKNOWN`] nanoseconds counts as not measured.
+    /// Returns the step for an ACK. A delay of [`UNKNOWN`] counts as unmeasured.
     pub fn ack(ack: &Ack<'_>) -> Self {
         Self {
             now: ack.now.get(),
@@ -52,24 +52,24 @@ impl Step {
             max_hop_delay: ack.max_hop_delay.map_or(UNKNOWN, Nanos::get),
             reverse_max_hop_delay: ack.reverse_max_hop_delay.map_or(UNKNOWN, Nanos::get),
             packets: ack.packets,
-            chance: ack.chance,
+            random: ack.random,
             app_limited: u8::from(ack.app_limited),
             unused: [0; 7],
             event: ACK,
         }
     }
 
-    /// Fast recovery.
+    /// Returns the step for the start of fast recovery.
     pub fn loss(now: Nanos) -> Self {
         Self { event: LOSS, ..Self::ack(&Ack { now, ..Ack::EMPTY }) }
     }
 
-    /// A retransmission timeout.
+    /// Returns the step for a retransmission timeout.
     pub fn timeout(now: Nanos) -> Self {
         Self { event: TIMEOUT, ..Self::loss(now) }
     }
 
-    /// Does the event to the law in Rust.
+    /// Applies the event to the Rust law.
     pub fn apply(&self, law: &mut Poseidon) {
         let now = Nanos::new(self.now);
         let known = |delay| (delay != UNKNOWN).then(|| Nanos::new(delay));
@@ -80,7 +80,7 @@ impl Step {
                 max_hop_delay: known(self.max_hop_delay),
                 reverse_max_hop_delay: known(self.reverse_max_hop_delay),
                 packets: self.packets,
-                chance: self.chance,
+                random: self.random,
                 app_limited: self.app_limited != 0,
                 ..Ack::EMPTY
             }),
@@ -90,21 +90,21 @@ impl Step {
     }
 }
 
-/// The flow after a step and the decision that follows from it; its window is the flow's.
+/// The flow after a step, and its pacing gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Outcome {
-    /// Every number of it.
+    /// The complete flow state.
     pub flow: Flow,
-    /// Nanoseconds between the starts of two packets; zero where nothing is paced.
+    /// The time between the starts of two packets, in ns. Zero if the flow is not paced.
     pub gap: u64,
 }
 
 impl TryFrom<&Poseidon> for Outcome {
-    type Error = Unsupported;
+    type Error = UnsupportedLaw;
 
-    /// What the law in Rust has come to.
-    fn try_from(law: &Poseidon) -> Result<Self, Unsupported> {
+    /// Reads the Rust law's state.
+    fn try_from(law: &Poseidon) -> Result<Self, UnsupportedLaw> {
         let gap = match law.decision().pacing {
             Pacing::Gap(gap) => gap.get(),
             Pacing::Off | Pacing::Rate(_) => 0,

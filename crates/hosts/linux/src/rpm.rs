@@ -1,153 +1,155 @@
-//! A Linux router that marks congestion on the ACKs that come back: RPM, `bpf/rpm.bpf.c` at one port.
+//! Reverse path congestion marking (RPM) in a Linux router: `bpf/rpm.bpf.c` marks returning ACKs at a port.
 //!
 //! ```text
-//!   data ──> [ egress: CoDel hits, a mark waits for the flow ] ──> queue ──> receiver
-//!   ACKs <── [ ingress: the next ACK of the flow gets ECE    ] <──────────── receiver
+//!   data ──> [ egress: CoDel marks, the mark is stored   ] ──> queue ──> receiver
+//!   ACKs <── [ ingress: the next ACK of the flow gets ECE ] <──────────── receiver
 //! ```
 //!
-//! A port is attached and stays so when this process ends; another process may ask what it counted. Hosts must speak ECN
-//! (`net.ipv4.tcp_ecn=1` on both ends) and not `AccECN`, and the ACKs must come back by the same port.
+//! A port stays attached after this process exits, and another process can read its counters. Both hosts must use ECN
+//! (`net.ipv4.tcp_ecn=1`), but not `AccECN`. The ACKs must return through the same port.
 //!
 //! ```no_run
 //! use poseidon_linux::rpm::{Options, Rpm};
 //!
 //! Rpm::attach("e0", Options::default())?;
 //! let status = Rpm::open("e0")?.status()?;
-//! println!("{} of {} marks came back", status.counts.ack_marked, status.counts.decisions());
+//! println!("{} of {} marks were sent on ACKs", status.counts.ack_marked, status.counts.decisions());
 //! # Ok::<(), poseidon_linux::port::PortError>(())
 //! ```
 
 use crate::codel::{self, Codel};
-use crate::in_kernel::{Aligned, KernelError};
-use crate::maps::Maps;
-use crate::metrics::Text;
-use crate::port::{Device, Kind, Loaded, PortError, Side, ns_per_mib};
+use crate::maps::PortMaps;
+use crate::metrics::MetricsText;
+use crate::object::{AlignedBytes, KernelError};
+use crate::port::{AttachmentKind, Device, Hook, LoadedObject, PortError, StalePin, ns_per_mib};
 use core::fmt;
 use core::hash::BuildHasher as _;
 use poseidon_types::{BitRate, Bytes, Nanos};
 use std::hash::RandomState;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/rpm.bpf.o")));
+static OBJECT: &AlignedBytes<[u8]> = &AlignedBytes(*include_bytes!(concat!(env!("OUT_DIR"), "/rpm.bpf.o")));
 
 const EGRESS: &str = "rpm_egress";
 const INGRESS: &str = "rpm_ingress";
 
-const KIND: Kind = Kind {
+const KIND: AttachmentKind = AttachmentKind {
     name: "rpm",
     priority: 5_053,
-    programs: &[(EGRESS, Side::Egress), (INGRESS, Side::Ingress)],
-    maps: &Maps::<Config>::NAMES,
+    programs: &[(EGRESS, Hook::Egress), (INGRESS, Hook::Ingress)],
+    maps: &PortMaps::<Config>::NAMES,
 };
 
-/// How long a mark waits for an ACK, and how long after an ACK another is expected: as long as in the simulator. Longer than any
-/// round trip, so a mark that still waits belongs to a flow that is over, and the next flow with its counter must not have it; and a
-/// flow that had no ACK for so long is marked forward.
-pub const PATIENCE: Nanos = Nanos::from_millis(1_000);
+/// How long a mark waits for an ACK. The simulator uses the same value.
+///
+/// The lifetime exceeds every round-trip time, so an older mark belongs to a flow that has ended. A later flow that
+/// shares the counter must not receive the mark. If a flow has had no ACK for this long, its packets are marked
+/// forward.
+pub const MARK_LIFETIME: Nanos = Nanos::from_millis(1_000);
 
-/// Which way a mark goes.
+/// The direction of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Direction {
-    /// With the packet, as CE: what RPM is compared with.
+    /// CE in the packet itself: the baseline for RPM.
     Forward,
-    /// With the next ACK of the flow: RPM, algorithm 1. 65,536 counters.
+    /// ECE in the next ACK of the flow: RPM, algorithm 1, with 65,536 counters.
     #[default]
     ReversePerFlow,
-    /// With the next ACK of any flow of the port: one counter.
+    /// ECE in the next ACK of any flow at the port, with one counter.
     ReversePerPort,
 }
 
-/// What a port is attached with.
+/// The port options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Options {
-    /// At which its queue is sent; nothing: the rate that the queue says.
+    /// The queue's drain rate. Defaults to the rate that the queue reports.
     pub rate: Option<BitRate>,
-    /// When it marks.
+    /// The marking policy.
     pub codel: Codel,
-    /// Which way.
+    /// The direction of marks.
     pub direction: Direction,
 }
 
-/// A port that marks.
+/// A port that marks packets or ACKs.
 #[derive(Debug)]
 pub struct Rpm {
     device: Device,
-    maps: Maps<Config>,
+    maps: PortMaps<Config>,
 }
 
-/// What a port has done.
+/// A port's settings and counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Its device.
+    /// The device name.
     pub device: String,
-    /// At which its queue is sent, as it was attached or set.
+    /// The drain rate used to compute delays.
     pub rate: BitRate,
-    /// What the queue itself says now, if it does. Another rate than the first: somebody has changed the queue since, and delays are
-    /// wrong.
+    /// The rate that the queue reports now. If it differs from `rate`, the queue has changed, and the computed delays
+    /// are wrong.
     pub queue_rate: Option<BitRate>,
-    /// When it marks.
+    /// The marking policy.
     pub codel: Codel,
-    /// Which way.
+    /// The direction of marks.
     pub direction: Direction,
-    /// What became of packets.
+    /// The number of packets by outcome.
     pub counts: Counts,
 }
 
-/// Packets by what became of them; `forgotten` counts marks.
+/// The number of packets by outcome. Only `expired` counts marks instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Counts {
-    /// Going out: ECN-capable, and not to be marked.
-    pub spared: u64,
-    /// Going out: marked themselves, as they should be or because no ACK of theirs comes by.
+    /// Egress: ECN-capable packets without a mark.
+    pub unmarked: u64,
+    /// Egress: packets marked with CE, by configuration or because no ACK of the flow is expected.
     pub marked_forward: u64,
-    /// Going out: to be marked, and a mark was left for an ACK.
-    pub mark_waits: u64,
-    /// Going out: without ECN, so `CoDel` did not look at them.
+    /// Egress: packets whose mark was stored for an ACK.
+    pub stored: u64,
+    /// Egress: packets without ECN, which `CoDel` ignores.
     pub not_ecn_capable: u64,
-    /// Going out: neither TCP nor UDP, a fragment, or not sound.
+    /// Egress: packets that are neither TCP nor UDP, fragments, and malformed packets.
     pub other_out: u64,
-    /// Going out: to be marked, but the kernel could not make the packet writable.
+    /// Egress: packets to be marked that the kernel could not make writable.
     pub no_memory_out: u64,
-    /// Coming in: an ACK that took a mark along.
+    /// Ingress: ACKs that carry a mark.
     pub ack_marked: u64,
-    /// Coming in: an ACK for which no mark waited.
-    pub ack_passed: u64,
-    /// Coming in: no ACK.
+    /// Ingress: ACKs without a stored mark.
+    pub ack_unmarked: u64,
+    /// Ingress: packets that are not ACKs.
     pub other_in: u64,
-    /// Coming in: the same, and its mark is lost.
+    /// Ingress: ACKs that the kernel could not make writable; their mark is lost.
     pub no_memory_in: u64,
-    /// Marks that no ACK fetched within a second.
-    pub forgotten: u64,
+    /// Marks that expired because no ACK arrived within a second.
+    pub expired: u64,
 }
 
 impl Counts {
-    /// How often `CoDel` hit.
+    /// Returns how often `CoDel` decided to mark.
     pub const fn decisions(&self) -> u64 {
-        self.marked_forward + self.mark_waits + self.no_memory_out
+        self.marked_forward + self.stored + self.no_memory_out
     }
 
-    /// Marks that a packet or an ACK took along.
-    pub const fn taken(&self) -> u64 {
+    /// Returns the number of marks that were sent in a packet or an ACK.
+    pub const fn delivered(&self) -> u64 {
         self.marked_forward + self.ack_marked
     }
 
-    /// Marks that wait for an ACK now.
-    pub const fn waiting(&self) -> u64 {
-        self.mark_waits.saturating_sub(self.ack_marked + self.no_memory_in + self.forgotten)
+    /// Returns the number of stored marks that are still waiting for an ACK.
+    pub const fn pending(&self) -> u64 {
+        self.stored.saturating_sub(self.ack_marked + self.no_memory_in + self.expired)
     }
 
-    /// Packets by their fate, each with its name.
-    pub const fn by_fate(&self) -> [(&'static str, u64); 10] {
+    /// Returns the packet counters with their names.
+    pub const fn by_outcome(&self) -> [(&'static str, u64); 10] {
         [
-            ("spared", self.spared),
+            ("spared", self.unmarked),
             ("marked_forward", self.marked_forward),
-            ("mark_waits", self.mark_waits),
+            ("mark_waits", self.stored),
             ("not_ecn_capable", self.not_ecn_capable),
             ("other_out", self.other_out),
             ("no_memory_out", self.no_memory_out),
             ("ack_marked", self.ack_marked),
-            ("ack_passed", self.ack_passed),
+            ("ack_passed", self.ack_unmarked),
             ("other_in", self.other_in),
             ("no_memory_in", self.no_memory_in),
         ]
@@ -155,120 +157,138 @@ impl Counts {
 }
 
 impl Rpm {
-    /// Attaches a port. Refused where it is attached, where its queue cannot be read, and where nobody says its rate.
+    /// Attaches a port. Fails if the port is already attached, or if its queue or rate cannot be read.
     pub fn attach(device: &str, options: Options) -> Result<Self, PortError> {
         let device = Device::find(device)?;
         let rate = device.rate(options.rate)?;
-        let loaded = Loaded::load(&OBJECT.0, None)?;
-        let maps = Maps::<Config>::of(&loaded)?;
-        maps.write(&Config {
+        let object = LoadedObject::load(&OBJECT.0, None)?;
+        let maps = PortMaps::<Config>::from_object(&object)?;
+        maps.write_config(&Config {
             bits_per_second: rate.get(),
             ns_per_mib: ns_per_mib(rate)?,
             direction: options.direction.code(),
-            // Keyed with the system's randomness.
+            // `RandomState` uses random keys from the operating system.
             seed: RandomState::new().hash_one(device.index),
-            patience: PATIENCE.get() >> 20,
-            codel: codel::Config::new(&options.codel, device.largest),
+            mark_lifetime: MARK_LIFETIME.get() >> 20,
+            codel: codel::Config::new(&options.codel, device.max_frame),
         })?;
-        KIND.attach(&loaded, &device)?;
+        KIND.attach(&object, &device)?;
         Ok(Self { device, maps })
     }
 
-    /// A port that is attached already.
+    /// Opens an attached port.
     pub fn open(device: &str) -> Result<Self, PortError> {
         let device = Device::find(device)?;
-        let maps = Maps::pinned(KIND.open(&device)?)?;
+        let maps = PortMaps::from_pins(KIND.open(&device)?)?;
         Ok(Self { device, maps })
     }
 
-    /// What it has done.
+    /// Returns the settings and counters.
     pub fn status(&self) -> Result<Status, PortError> {
-        let config = self.maps.config()?;
-        let other = KernelError::OtherObject { lacks: "settings that this version knows" };
-        let (Some(codel), Some(direction)) = (config.codel.codel(), Direction::of(config.direction)) else {
-            return Err(other.into());
+        let config = self.maps.read_config()?;
+        let mismatch = KernelError::ObjectMismatch { missing: "settings of this version" };
+        let (Some(codel), Some(direction)) = (config.codel.codel(), Direction::from_code(config.direction))
+        else {
+            return Err(mismatch.into());
         };
         Ok(Status {
             device: self.device.name.clone(),
             rate: BitRate::from_bps(config.bits_per_second),
-            queue_rate: Device::find(&self.device.name)?.shaped,
+            queue_rate: Device::find(&self.device.name)?.queue_rate,
             codel,
             direction,
-            counts: counts(&self.maps)?,
+            counts: read_counts(&self.maps)?,
         })
     }
 
-    /// Takes both programs from the port, and forgets what they counted and which marks waited.
+    /// Detaches both programs, and discards their counters and stored marks.
     pub fn detach(self) -> Result<(), PortError> {
         KIND.detach(&self.device)
     }
 }
 
-/// Whether the kernel takes the programs, which read a queue; they are unloaded again.
-pub(crate) fn try_loading() -> Result<(), KernelError> {
-    Loaded::load(&OBJECT.0, None).map(drop)
+/// Lists the pins of ports whose device no longer exists.
+pub fn stale_pins() -> Result<Vec<StalePin>, PortError> {
+    KIND.stale_pins()
 }
 
-/// The programs without a port: packets are handed to them one by one.
+/// Removes the pins of ports whose device no longer exists. Returns the removed pins.
+pub fn remove_stale_pins() -> Result<Vec<StalePin>, PortError> {
+    KIND.remove_stale_pins()
+}
+
+/// Checks that the kernel accepts the programs, then unloads them.
+pub(crate) fn try_loading() -> Result<(), KernelError> {
+    LoadedObject::load(&OBJECT.0, None).map(drop)
+}
+
+/// The programs, loaded without a port. Tests and benchmarks pass packets to them one by one.
 #[derive(Debug)]
 pub struct Offline {
-    loaded: Loaded,
-    maps: Maps<Config>,
+    object: LoadedObject,
+    maps: PortMaps<Config>,
     config: Box<Config>,
 }
 
 impl Offline {
-    /// Loads them. A mark waits for `patience`, in units of 1.05 ms.
-    pub fn load(codel: &Codel, direction: Direction, patience: Nanos) -> Result<Self, KernelError> {
-        // One MiB waits, so a delay is the factor of the rate.
-        let loaded = Loaded::load(&OBJECT.0, Some(1 << 20))?;
-        let maps = Maps::<Config>::of(&loaded)?;
+    /// Loads the programs. Marks expire after `mark_lifetime`, which is rounded down to units of 1.05 ms.
+    pub fn load(codel: &Codel, direction: Direction, mark_lifetime: Nanos) -> Result<Self, KernelError> {
+        // With a backlog of 2^20 bytes, the delay equals `ns_per_mib`.
+        let object = LoadedObject::load(&OBJECT.0, Some(1 << 20))?;
+        let maps = PortMaps::<Config>::from_object(&object)?;
         let config = Box::new(Config {
             bits_per_second: 0,
             ns_per_mib: 0,
             direction: direction.code(),
             seed: 1,
-            patience: patience.get() >> 20,
+            mark_lifetime: mark_lifetime.get() >> 20,
             codel: codel::Config::new(codel, Bytes::new(1_514)),
         });
-        maps.write(&config)?;
-        Ok(Self { loaded, maps, config })
+        maps.write_config(&config)?;
+        Ok(Self { object, maps, config })
     }
 
-    /// Every packet that goes out from now on will wait this long, ns.
+    /// Sets the queueing delay of all subsequent outgoing packets, in ns.
     pub fn set_delay(&mut self, delay: u32) -> Result<(), KernelError> {
         self.config.ns_per_mib = delay;
-        self.maps.write(&self.config)
+        self.maps.write_config(&self.config)
     }
 
-    /// Writes what becomes of a packet that goes out, which is longer than its Ethernet header, into `into`. Gives how long it is then
-    /// and the time that one of `repeat` times took.
-    pub fn egress(&self, packet: &[u8], into: &mut [u8], repeat: u32) -> Result<(usize, Nanos), KernelError> {
-        self.loaded.run(EGRESS, packet, into, repeat)
+    /// Runs the egress program `repeat` times on a packet, and writes the result into `output`.
+    ///
+    /// The packet must be longer than its Ethernet header. Returns the result's length and the mean time per run.
+    pub fn egress(
+        &self,
+        packet: &[u8],
+        output: &mut [u8],
+        repeat: u32,
+    ) -> Result<(usize, Nanos), KernelError> {
+        self.object.run(EGRESS, packet, output, repeat)
     }
 
-    /// The same for one that comes in.
+    /// Runs the ingress program in the same way as [`Self::egress`].
     pub fn ingress(
         &self,
         packet: &[u8],
-        into: &mut [u8],
+        output: &mut [u8],
         repeat: u32,
     ) -> Result<(usize, Nanos), KernelError> {
-        self.loaded.run(INGRESS, packet, into, repeat)
+        self.object.run(INGRESS, packet, output, repeat)
     }
 
-    /// What they have counted.
+    /// Returns the counters.
     pub fn counts(&self) -> Result<Counts, KernelError> {
-        counts(&self.maps)
+        read_counts(&self.maps)
     }
 
-    /// How many instructions the verifier has walked through to pass the programs, out and in; it gives up at a million.
+    /// Returns how many instructions the verifier processed for the egress and ingress programs. The verifier's limit
+    /// is one million.
     pub fn verified_instructions(&self) -> Result<[u32; 2], KernelError> {
-        Ok([self.loaded.verified_instructions(EGRESS)?, self.loaded.verified_instructions(INGRESS)?])
+        Ok([self.object.verified_instructions(EGRESS)?, self.object.verified_instructions(INGRESS)?])
     }
 }
 
-/// `struct config`.
+/// The Rust counterpart of `struct config` in `bpf/rpm.bpf.c`.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Config {
@@ -276,23 +296,23 @@ struct Config {
     ns_per_mib: u32,
     direction: u32,
     seed: u64,
-    patience: u64,
+    mark_lifetime: u64,
     codel: codel::Config,
 }
 
-fn counts(maps: &Maps<Config>) -> Result<Counts, KernelError> {
-    Ok(zerocopy::transmute!(maps.counters::<{ size_of::<Counts>() / 8 }>()?))
+fn read_counts(maps: &PortMaps<Config>) -> Result<Counts, KernelError> {
+    Ok(zerocopy::transmute!(maps.read_counters::<{ size_of::<Counts>() / 8 }>()?))
 }
 
 const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::ReversePerFlow, Direction::ReversePerPort];
 
 impl Direction {
-    /// `enum direction`.
+    /// Returns the value of `enum direction` in `bpf/rpm.bpf.c`.
     const fn code(self) -> u32 {
         self as u32
     }
 
-    fn of(code: u32) -> Option<Self> {
+    fn from_code(code: u32) -> Option<Self> {
         DIRECTIONS.into_iter().find(|direction| direction.code() == code)
     }
 }
@@ -307,34 +327,34 @@ impl fmt::Display for Direction {
     }
 }
 
-/// The state of ports as `OpenMetrics` text.
+/// Formats port states as `OpenMetrics` text.
 pub fn open_metrics(ports: &[Status]) -> String {
-    let mut text = Text::default();
+    let mut text = MetricsText::default();
     let name = "poseidon_rpm_packets";
-    text.family(name, "counter", None, "Packets by what became of them.");
+    text.family(name, "counter", None, "Packets by outcome.");
     for port in ports {
-        for (fate, packets) in port.counts.by_fate() {
-            text.sample(&format!("{name}_total"), &[("device", &port.device), ("fate", fate)], packets);
+        for (outcome, packets) in port.counts.by_outcome() {
+            text.sample(&format!("{name}_total"), &[("device", &port.device), ("fate", outcome)], packets);
         }
     }
     let name = "poseidon_rpm_marks_forgotten";
-    text.family(name, "counter", None, "Marks that no ACK fetched within a second.");
+    text.family(name, "counter", None, "Marks that expired, because no ACK came within a second.");
     for port in ports {
-        text.sample(&format!("{name}_total"), &[("device", &port.device)], port.counts.forgotten);
+        text.sample(&format!("{name}_total"), &[("device", &port.device)], port.counts.expired);
     }
     let name = "poseidon_rpm_marks_waiting";
-    text.family(name, "gauge", None, "Marks that wait for an ACK.");
+    text.family(name, "gauge", None, "Stored marks that wait for an ACK.");
     for port in ports {
-        text.sample(name, &[("device", &port.device)], port.counts.waiting());
+        text.sample(name, &[("device", &port.device)], port.counts.pending());
     }
     let name = "poseidon_rpm_port";
-    text.family(name, "info", None, "How the port marks.");
+    text.family(name, "info", None, "Direction and marking policy of the port.");
     for port in ports {
         let (direction, codel) = (port.direction.to_string(), port.codel.to_string());
         let labels = [("device", port.device.as_str()), ("direction", &direction), ("codel", &codel)];
         text.sample(&format!("{name}_info"), &labels, 1);
     }
-    text.end()
+    text.finish()
 }
 
 #[cfg(test)]
@@ -342,10 +362,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_add_up_and_are_told() {
-        let counts =
-            Counts { mark_waits: 9, ack_marked: 5, forgotten: 2, marked_forward: 1, ..Counts::default() };
-        assert_eq!((counts.decisions(), counts.waiting()), (10, 2));
+    fn metrics_contain_the_mark_counters() {
+        let counts = Counts { stored: 9, ack_marked: 5, expired: 2, marked_forward: 1, ..Counts::default() };
+        assert_eq!((counts.decisions(), counts.pending()), (10, 2));
         let status = Status {
             device: "e0".to_owned(),
             rate: BitRate::from_mbps(100),
@@ -361,13 +380,15 @@ mod tests {
             "poseidon_rpm_port_info{device=\"e0\",direction=\"reverse-per-flow\",\
              codel=\"codel-tofino, target 1 ms, interval 20 ms\"} 1",
         ] {
-            assert_eq!(text.lines().filter(|have| *have == line).count(), 1, "{line}\n{text}");
+            assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line}\n{text}");
         }
     }
 
     #[test]
-    fn directions_have_their_codes() {
-        assert!(DIRECTIONS.iter().all(|direction| Direction::of(direction.code()) == Some(*direction)));
-        assert_eq!(Direction::of(3), None);
+    fn every_direction_converts_to_a_code_and_back() {
+        assert!(
+            DIRECTIONS.iter().all(|direction| Direction::from_code(direction.code()) == Some(*direction))
+        );
+        assert_eq!(Direction::from_code(3), None);
     }
 }

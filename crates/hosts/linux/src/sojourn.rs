@@ -1,24 +1,25 @@
-//! How long packets really waited in the queues of this machine's ports: `bpf/sojourn.bpf.c`, which watches and touches nothing.
+//! Measures how long packets wait in this machine's queues. `bpf/sojourn.bpf.c` observes packets without changing them.
 //!
-//! A stamp says before a packet is queued how long it will wait; this says how long it did. It is there while a [`Sojourns`] lives.
+//! A stamp predicts a packet's delay at enqueue time. This module measures the actual delay at dequeue time.
 //!
 //! ```no_run
-//! use poseidon_linux::sojourn::{Port, Sojourns};
+//! use poseidon_linux::sojourn::{Port, SojournMonitor};
 //!
-//! let sojourns = Sojourns::watch(&[Port::find("e0")?])?;
-//! println!("{}", sojourns.read()?[0].delay);
+//! let monitor = SojournMonitor::attach(&[Port::find("e0")?])?;
+//! println!("{}", monitor.read()?[0].delay);
 //! # Ok::<(), poseidon_linux::port::PortError>(())
 //! ```
 
-use crate::in_kernel::{Aligned, KernelError, refused};
-use crate::port::{Device, Loaded, PortError, namespace};
+use crate::object::{AlignedBytes, KernelError, refused};
+use crate::port::{Device, LoadedObject, PortError, current_netns};
 use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle};
 use poseidon_types::{Bytes, Nanos};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/sojourn.bpf.o")));
+static OBJECT: &AlignedBytes<[u8]> =
+    &AlignedBytes(*include_bytes!(concat!(env!("OUT_DIR"), "/sojourn.bpf.o")));
 
-/// A port of any network namespace.
+/// A port in any network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Port {
@@ -27,74 +28,77 @@ pub struct Port {
 }
 
 impl Port {
-    /// The device called `name` of the network namespace of the calling thread.
+    /// Finds the device called `name` in the calling thread's network namespace.
     pub fn find(name: &str) -> Result<Self, PortError> {
         let device = Device::find(name)?.index;
-        Ok(Self { netns: namespace()?, device: device.cast_unsigned() })
+        Ok(Self { netns: current_netns()?, device: device.cast_unsigned() })
     }
 }
 
-/// A queue, from when it was first watched.
+/// A queue's state. The counters start at zero when the monitor is attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Queue {
-    /// Packets that left it.
+pub struct QueueStats {
+    /// The number of packets that left the queue.
     pub packets: u64,
-    /// Bytes that left it, link headers included.
+    /// The number of bytes that left the queue, including link headers.
     pub sent: Bytes,
-    /// How long the packet that left last had waited.
+    /// The queueing delay of the packet that left most recently.
     pub delay: Nanos,
-    /// Bytes that wait.
-    pub waiting: Bytes,
+    /// The number of bytes currently in the queue.
+    pub backlog: Bytes,
 }
 
-/// Watches queues while it lives.
+/// A monitor that measures queues until it is dropped.
 #[derive(Debug)]
-pub struct Sojourns {
+pub struct SojournMonitor {
     ports: Vec<Port>,
     watched: MapHandle,
-    _seen: Vec<Link>,
+    _tracepoints: Vec<Link>,
 }
 
-/// `struct queue`.
+/// The Rust counterpart of `struct queue` in `bpf/sojourn.bpf.c`.
 #[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct InC {
+struct RawQueueStats {
     packets: u64,
     bytes: u64,
     delay: u64,
     waiting: u64,
 }
 
-impl Sojourns {
-    /// Begins to watch.
-    pub fn watch(ports: &[Port]) -> Result<Self, KernelError> {
-        let loaded = Loaded::load(&OBJECT.0, None)?;
-        let watched = loaded.map("watched")?;
+impl SojournMonitor {
+    /// Starts monitoring the queues of `ports`.
+    pub fn attach(ports: &[Port]) -> Result<Self, KernelError> {
+        let object = LoadedObject::load(&OBJECT.0, None)?;
+        let watched = object.map("watched")?;
         for port in ports {
-            let nothing = InC::default();
+            let empty = RawQueueStats::default();
             watched
-                .update(port.as_bytes(), nothing.as_bytes(), MapFlags::ANY)
-                .map_err(refused("naming a port to watch"))?;
+                .update(port.as_bytes(), empty.as_bytes(), MapFlags::ANY)
+                .map_err(refused("adding a port to the monitor"))?;
         }
-        let seen =
-            ["joins", "leaves"].map(|name| loaded.trace(name)).into_iter().collect::<Result<_, _>>()?;
-        Ok(Self { ports: ports.to_vec(), watched, _seen: seen })
+        let tracepoints = ["joins", "leaves"]
+            .map(|name| object.attach_tracepoint(name))
+            .into_iter()
+            .collect::<Result<_, _>>()?;
+        Ok(Self { ports: ports.to_vec(), watched, _tracepoints: tracepoints })
     }
 
-    /// The queues as they are now, in the order in which they were given.
-    pub fn read(&self) -> Result<Vec<Queue>, KernelError> {
-        let one = |port: &Port| {
-            let value =
-                self.watched.lookup(port.as_bytes(), MapFlags::ANY).map_err(refused("reading a queue"))?;
-            let queue = value.and_then(|bytes| InC::read_from_bytes(&bytes).ok());
-            let queue = queue.ok_or(KernelError::OtherObject { lacks: "a queue of the expected size" })?;
-            Ok(Queue {
-                packets: queue.packets,
-                sent: Bytes::new(queue.bytes),
-                delay: Nanos::new(queue.delay),
-                waiting: Bytes::new(queue.waiting),
-            })
-        };
-        self.ports.iter().map(one).collect()
+    /// Returns the current queue states, in port order.
+    pub fn read(&self) -> Result<Vec<QueueStats>, KernelError> {
+        self.ports.iter().map(|port| self.read_port(port)).collect()
+    }
+
+    fn read_port(&self, port: &Port) -> Result<QueueStats, KernelError> {
+        let value =
+            self.watched.lookup(port.as_bytes(), MapFlags::ANY).map_err(refused("reading a queue"))?;
+        let queue = value.and_then(|bytes| RawQueueStats::read_from_bytes(&bytes).ok());
+        let queue = queue.ok_or(KernelError::ObjectMismatch { missing: "a queue of the expected size" })?;
+        Ok(QueueStats {
+            packets: queue.packets,
+            sent: Bytes::new(queue.bytes),
+            delay: Nanos::new(queue.delay),
+            backlog: Bytes::new(queue.waiting),
+        })
     }
 }

@@ -1,18 +1,18 @@
-//! A Linux router as a switch with in-band telemetry: `bpf/switch.bpf.c` at the egress of its ports.
+//! Turns a Linux router into a switch with in-band telemetry. `bpf/switch.bpf.c` runs at the egress of its ports.
 //!
 //! ```text
 //!  sender ──> router ──> [ queue of port e0: 125 kB at 100 Mbps ] ──> receiver
 //!                  ^ max_hop_delay = max(max_hop_delay, 10 ms / 256 ns)
 //! ```
 //!
-//! A port is attached and stays so when this process ends. Another process may ask what it counted, or switch the stamps off
-//! and on again in the middle of a run: then the port measures and writes nothing, like a switch that knows no telemetry. It needs
-//! root, Linux 6.2 (`bpf_cast_to_kern_ctx`) and iproute2.
+//! A port stays attached after this process exits. Another process can read its counters, or turn the stamps off and on
+//! during a run. With stamps off, the port still measures delays but does not write them, like a switch without
+//! telemetry. Attaching a port requires root, Linux 6.2 (`bpf_cast_to_kern_ctx`) and iproute2.
 //!
 //! ```no_run
 //! use poseidon_linux::switch::{self, Options, Switch};
 //!
-//! // The queue of e0 is TBF, which says its rate.
+//! // The device e0 has a TBF queue, which reports its rate.
 //! Switch::attach("e0", Options::default())?;
 //! let status = Switch::open("e0")?.status()?;
 //! print!("{}", switch::open_metrics(&[status]));
@@ -20,31 +20,33 @@
 //! # Ok::<(), poseidon_linux::port::PortError>(())
 //! ```
 
-use crate::in_kernel::{Aligned, KernelError};
-use crate::maps::Maps;
-use crate::metrics::{Delays, Text};
-use crate::port::{Device, Kind, Loaded, PortError, Side, ns_per_mib};
+use crate::maps::PortMaps;
+use crate::metrics::{DelayHistogram, MetricsText};
+use crate::object::{AlignedBytes, KernelError};
+use crate::port::{AttachmentKind, Device, Hook, LoadedObject, PortError, StalePin, ns_per_mib};
 use poseidon_types::{BitRate, Nanos};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/switch.bpf.o")));
+static OBJECT: &AlignedBytes<[u8]> =
+    &AlignedBytes(*include_bytes!(concat!(env!("OUT_DIR"), "/switch.bpf.o")));
 
 const EGRESS: &str = "switch_egress";
 
-/// After RPM, which is at 5053: a mark does not change what is stamped, but who reads the list finds it in this order.
-const KIND: Kind = Kind {
+/// The filter runs after RPM's filters, which have priority 5053. The order does not matter, because a mark does not
+/// change the stamp.
+const KIND: AttachmentKind = AttachmentKind {
     name: "switch",
     priority: 5_054,
-    programs: &[(EGRESS, Side::Egress)],
-    maps: &Maps::<Config>::NAMES,
+    programs: &[(EGRESS, Hook::Egress)],
+    maps: &PortMaps::<Config>::NAMES,
 };
 
-/// What a port is attached with.
+/// The port options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// At which its queue is sent; nothing: the rate that the queue says.
+    /// The queue's drain rate. Defaults to the rate that the queue reports.
     pub rate: Option<BitRate>,
-    /// Whether it writes, or only measures.
+    /// Whether the port writes stamps. Otherwise, it only measures delays.
     pub stamps: bool,
 }
 
@@ -54,32 +56,32 @@ impl Default for Options {
     }
 }
 
-/// A port that stamps.
+/// A port that stamps packets.
 #[derive(Debug)]
 pub struct Switch {
     device: Device,
-    maps: Maps<Config>,
+    maps: PortMaps<Config>,
 }
 
-/// What a port has done.
+/// A port's settings and counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Its device.
+    /// The device name.
     pub device: String,
-    /// At which its queue is sent, as it was attached or set.
+    /// The drain rate used to compute delays.
     pub rate: BitRate,
-    /// What the queue itself says now, if it does. Another rate than the first: somebody has changed the queue since, and delays are
-    /// wrong.
+    /// The rate that the queue reports now. If it differs from `rate`, the queue has changed, and the computed delays
+    /// are wrong.
     pub queue_rate: Option<BitRate>,
-    /// Whether it writes, or only measures.
+    /// Whether the port writes stamps. Otherwise, it only measures delays.
     pub stamps: bool,
-    /// What became of packets.
+    /// The number of packets by outcome.
     pub counts: Counts,
-    /// How long they will have waited, stamped or not.
-    pub delays: Delays,
+    /// The delays of all packets, stamped or not.
+    pub delays: DelayHistogram,
 }
 
-/// Packets by what became of them; each is in one line but `raised`.
+/// The number of packets by outcome. Each packet is counted once, apart from `raised`, which counts a subset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Counts {
@@ -87,122 +89,133 @@ pub struct Counts {
     pub tcp_stamped: u64,
     /// UDP datagrams with our shim.
     pub udp_stamped: u64,
-    /// While the port only measured.
+    /// Packets that passed while stamps were off.
     pub switched_off: u64,
-    /// Neither IPv4 nor IPv6.
+    /// Packets that are neither IPv4 nor IPv6.
     pub not_ip: u64,
-    /// Shorter than they say, or with a length that cannot be.
+    /// Packets that are truncated or have an impossible length.
     pub malformed: u64,
-    /// Fragments but the first.
+    /// Fragments other than the first.
     pub fragments: u64,
-    /// Neither TCP nor UDP, or more IPv6 extension headers than are looked behind.
+    /// Packets that are neither TCP nor UDP, or have too many IPv6 extension headers.
     pub other_protocol: u64,
-    /// TCP without our option.
+    /// TCP segments without our option.
     pub no_option: u64,
-    /// UDP to another port, or of another version.
+    /// UDP datagrams to another port, or with another version.
     pub no_shim: u64,
-    /// A shim that asks not to be updated.
+    /// Datagrams whose shim must not be updated.
     pub frozen: u64,
-    /// The kernel could not make the packet writable.
+    /// Packets that the kernel could not make writable.
     pub no_memory: u64,
-    /// Of those stamped: this hop is the worst so far, so its delay was written.
+    /// Stamped packets whose largest delay so far occurred at this hop.
     pub raised: u64,
 }
 
 impl Switch {
-    /// Attaches a port. Refused where it is attached, where its queue cannot be read, and where nobody says its rate.
+    /// Attaches a port. Fails if the port is already attached, or if its queue or rate cannot be read.
     pub fn attach(device: &str, options: Options) -> Result<Self, PortError> {
         let device = Device::find(device)?;
         let config = Config::new(device.rate(options.rate)?, options.stamps)?;
-        let loaded = Loaded::load(&OBJECT.0, None)?;
-        let maps = Maps::<Config>::of(&loaded)?;
-        maps.write(&config)?;
-        KIND.attach(&loaded, &device)?;
+        let object = LoadedObject::load(&OBJECT.0, None)?;
+        let maps = PortMaps::<Config>::from_object(&object)?;
+        maps.write_config(&config)?;
+        KIND.attach(&object, &device)?;
         Ok(Self { device, maps })
     }
 
-    /// A port that is attached already.
+    /// Opens an attached port.
     pub fn open(device: &str) -> Result<Self, PortError> {
         let device = Device::find(device)?;
-        let maps = Maps::pinned(KIND.open(&device)?)?;
+        let maps = PortMaps::from_pins(KIND.open(&device)?)?;
         Ok(Self { device, maps })
     }
 
-    /// From the next packet on the port writes, or only measures.
+    /// Turns stamps on or off, starting with the next packet.
     pub fn set_stamps(&self, stamps: bool) -> Result<(), PortError> {
-        let config = Config { stamps: stamps.into(), ..self.maps.config()? };
-        Ok(self.maps.write(&config)?)
+        let config = Config { stamps: stamps.into(), ..self.maps.read_config()? };
+        Ok(self.maps.write_config(&config)?)
     }
 
-    /// From the next packet on delays are those at this rate.
+    /// Changes the drain rate, starting with the next packet.
     pub fn set_rate(&self, rate: BitRate) -> Result<(), PortError> {
-        Ok(self.maps.write(&Config::new(rate, self.maps.config()?.stamps != 0)?)?)
+        Ok(self.maps.write_config(&Config::new(rate, self.maps.read_config()?.stamps != 0)?)?)
     }
 
-    /// What it has done.
+    /// Returns the settings and counters.
     pub fn status(&self) -> Result<Status, PortError> {
-        let config = self.maps.config()?;
-        let (counts, delays) = stats(&self.maps)?;
+        let config = self.maps.read_config()?;
+        let (counts, delays) = read_stats(&self.maps)?;
         Ok(Status {
             device: self.device.name.clone(),
             rate: BitRate::from_bps(config.bits_per_second),
-            queue_rate: Device::find(&self.device.name)?.shaped,
+            queue_rate: Device::find(&self.device.name)?.queue_rate,
             stamps: config.stamps != 0,
             counts,
             delays,
         })
     }
 
-    /// Takes the program from the port, and forgets what it counted.
+    /// Detaches the program, and discards its counters.
     pub fn detach(self) -> Result<(), PortError> {
         KIND.detach(&self.device)
     }
 }
 
-/// Whether the kernel takes the program, which reads a queue; it is unloaded again.
-pub(crate) fn try_loading() -> Result<(), KernelError> {
-    Loaded::load(&OBJECT.0, None).map(drop)
+/// Lists the pins of ports whose device no longer exists.
+pub fn stale_pins() -> Result<Vec<StalePin>, PortError> {
+    KIND.stale_pins()
 }
 
-/// The program without a port: packets are handed to it one by one.
+/// Removes the pins of ports whose device no longer exists. Returns the removed pins.
+pub fn remove_stale_pins() -> Result<Vec<StalePin>, PortError> {
+    KIND.remove_stale_pins()
+}
+
+/// Checks that the kernel accepts the program, then unloads it.
+pub(crate) fn try_loading() -> Result<(), KernelError> {
+    LoadedObject::load(&OBJECT.0, None).map(drop)
+}
+
+/// The program, loaded without a port. Tests and benchmarks pass packets to it one by one.
 #[derive(Debug)]
 pub struct Offline {
-    loaded: Loaded,
-    maps: Maps<Config>,
+    object: LoadedObject,
+    maps: PortMaps<Config>,
 }
 
 impl Offline {
-    /// Loads it.
+    /// Loads the program.
     pub fn load() -> Result<Self, KernelError> {
-        // One MiB waits, so a delay is the factor of the rate.
-        let loaded = Loaded::load(&OBJECT.0, Some(1 << 20))?;
-        let maps = Maps::<Config>::of(&loaded)?;
-        Ok(Self { loaded, maps })
+        // With a backlog of 2^20 bytes, the delay equals `ns_per_mib`.
+        let object = LoadedObject::load(&OBJECT.0, Some(1 << 20))?;
+        let maps = PortMaps::<Config>::from_object(&object)?;
+        Ok(Self { object, maps })
     }
 
-    /// Every packet from now on will wait this long, ns.
+    /// Sets the queueing delay of all subsequent packets, in ns.
     pub fn set_delay(&self, delay: u32, stamps: bool) -> Result<(), KernelError> {
-        self.maps.write(&Config { bits_per_second: 0, ns_per_mib: delay, stamps: stamps.into() })
+        self.maps.write_config(&Config { bits_per_second: 0, ns_per_mib: delay, stamps: stamps.into() })
     }
 
-    /// Writes what becomes of a packet, which is at least 14 bytes long, into `into`. Gives how long it is then and the time that
-    /// one of `repeat` times took.
-    pub fn run(&self, packet: &[u8], into: &mut [u8], repeat: u32) -> Result<(usize, Nanos), KernelError> {
-        self.loaded.run(EGRESS, packet, into, repeat)
+    /// Runs the program `repeat` times on a packet of at least 14 bytes, and writes the result into `output`.
+    ///
+    /// Returns the result's length and the mean time per run.
+    pub fn run(&self, packet: &[u8], output: &mut [u8], repeat: u32) -> Result<(usize, Nanos), KernelError> {
+        self.object.run(EGRESS, packet, output, repeat)
     }
 
-    /// What it has counted.
-    pub fn stats(&self) -> Result<(Counts, Delays), KernelError> {
-        stats(&self.maps)
+    /// Returns the counters and the delay histogram.
+    pub fn stats(&self) -> Result<(Counts, DelayHistogram), KernelError> {
+        read_stats(&self.maps)
     }
 
-    /// How many instructions the verifier has walked through to pass the program; it gives up at a million.
+    /// Returns how many instructions the verifier processed. The verifier's limit is one million.
     pub fn verified_instructions(&self) -> Result<u32, KernelError> {
-        self.loaded.verified_instructions(EGRESS)
+        self.object.verified_instructions(EGRESS)
     }
 }
 
-/// `struct config`.
+/// The Rust counterpart of `struct config` in `bpf/switch.bpf.c`.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Config {
@@ -217,24 +230,24 @@ impl Config {
     }
 }
 
-/// `struct stats`.
+/// The Rust counterpart of `struct stats` in `bpf/switch.bpf.c`.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Stats {
     counts: Counts,
     delay_sum: u64,
-    buckets: [u64; Delays::BUCKETS],
+    buckets: [u64; DelayHistogram::BUCKETS],
 }
 
-fn stats(maps: &Maps<Config>) -> Result<(Counts, Delays), KernelError> {
-    let sum = maps.counters::<{ size_of::<Stats>() / 8 }>()?;
+fn read_stats(maps: &PortMaps<Config>) -> Result<(Counts, DelayHistogram), KernelError> {
+    let sum = maps.read_counters::<{ size_of::<Stats>() / 8 }>()?;
     let Stats { counts, delay_sum, buckets } = zerocopy::transmute!(sum);
-    Ok((counts, Delays { buckets, sum: Nanos::new(delay_sum) }))
+    Ok((counts, DelayHistogram { buckets, sum: Nanos::new(delay_sum) }))
 }
 
 impl Counts {
-    /// Each with its name, but for `raised`.
-    pub const fn by_fate(&self) -> [(&'static str, u64); 11] {
+    /// Returns all counters except `raised`, with their names.
+    pub const fn by_outcome(&self) -> [(&'static str, u64); 11] {
         [
             ("tcp_stamped", self.tcp_stamped),
             ("udp_stamped", self.udp_stamped),
@@ -250,43 +263,43 @@ impl Counts {
         ]
     }
 
-    /// All packets.
+    /// Returns the total number of packets.
     pub fn packets(&self) -> u64 {
-        self.by_fate().iter().map(|(_, packets)| packets).sum()
+        self.by_outcome().iter().map(|(_, packets)| packets).sum()
     }
 }
 
-/// The state of ports as `OpenMetrics` text.
+/// Formats port states as `OpenMetrics` text.
 pub fn open_metrics(ports: &[Status]) -> String {
-    let mut text = Text::default();
+    let mut text = MetricsText::default();
     let name = "poseidon_switch_packets";
-    text.family(name, "counter", None, "Packets by what became of them.");
+    text.family(name, "counter", None, "Packets by outcome.");
     for port in ports {
-        for (fate, packets) in port.counts.by_fate() {
-            text.sample(&format!("{name}_total"), &[("device", &port.device), ("fate", fate)], packets);
+        for (outcome, packets) in port.counts.by_outcome() {
+            text.sample(&format!("{name}_total"), &[("device", &port.device), ("fate", outcome)], packets);
         }
     }
     let name = "poseidon_switch_raised";
-    text.family(name, "counter", None, "Packets that had met no longer delay before.");
+    text.family(name, "counter", None, "Packets whose largest delay so far is at this port.");
     for port in ports {
         text.sample(&format!("{name}_total"), &[("device", &port.device)], port.counts.raised);
     }
     let name = "poseidon_switch_delay_seconds";
-    text.family(name, "histogram", Some("seconds"), "How long packets wait in the port's queue.");
+    text.family(name, "histogram", Some("seconds"), "Queueing delay of packets at this port.");
     for port in ports {
-        text.delays(name, &port.device, &port.delays);
+        text.histogram(name, &port.device, &port.delays);
     }
     let name = "poseidon_switch_rate_bits_per_second";
-    text.family(name, "gauge", Some("bits_per_second"), "Rate at which the queue is sent.");
+    text.family(name, "gauge", Some("bits_per_second"), "Drain rate of the queue.");
     for port in ports {
         text.sample(name, &[("device", &port.device)], port.rate.get());
     }
     let name = "poseidon_switch_stamps";
-    text.family(name, "gauge", None, "1 where the port writes, 0 where it only measures.");
+    text.family(name, "gauge", None, "1 if the port writes stamps, 0 if it only measures.");
     for port in ports {
         text.sample(name, &[("device", &port.device)], u8::from(port.stamps));
     }
-    text.end()
+    text.finish()
 }
 
 #[cfg(test)]
@@ -294,9 +307,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_have_every_number_once_and_an_end() {
+    fn metrics_list_every_value_once_and_end_with_eof() {
         let counts = Counts { tcp_stamped: 7, raised: 3, no_memory: 1, ..Counts::default() };
-        let mut delays = Delays::default();
+        let mut delays = DelayHistogram::default();
         delays.buckets[60] = 8;
         delays.sum = Nanos::new(800_000);
         let rate = BitRate::from_mbps(100);
@@ -314,7 +327,7 @@ mod tests {
             "poseidon_switch_delay_seconds_sum{device=\"e0\"} 0.000800000",
             "poseidon_switch_rate_bits_per_second{device=\"e0\"} 100000000",
         ] {
-            assert_eq!(text.lines().filter(|have| *have == line).count(), 1, "{line}\n{text}");
+            assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line}\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
         let families = text.lines().filter(|line| line.starts_with("# TYPE")).count();

@@ -1,6 +1,7 @@
-//! Rust = C = BPF: `bpf/codel.h` marks the packets that the policies in Rust mark, and remembers what they remember.
+//! Tests that Rust, C and BPF agree: `bpf/codel.h` marks the same packets as the Rust policies, and has the same state
+//! after each packet.
 
-use poseidon_linux::codel::{Codel, Config, InKernel, Memory, Outcome, Packet, SPACINGS, Start};
+use poseidon_linux::codel::{Codel, Config, KernelReplay, Outcome, Packet, QueueState, SPACINGS, Start};
 use poseidon_policies::mark::{self, CodelRfc, CodelTofino};
 use poseidon_testkit::SplitMix64;
 use poseidon_types::{Bytes, Nanos, Picos};
@@ -11,19 +12,20 @@ use std::process::Command;
 use zerocopy::{FromBytes, IntoBytes};
 
 const PACKETS: usize = 1_000_000;
-const LARGEST: Bytes = Bytes::new(1_514);
+const MAX_PACKET: Bytes = Bytes::new(1_514);
 
-struct Life {
+/// A queue's packets, and the Rust policy's outcomes.
+struct Trace {
     seed: u64,
     config: Config,
     packets: Vec<Packet>,
     outcomes: Vec<Outcome>,
 }
 
-/// By two compilers, and once with a trap at whatever C leaves undefined.
+/// Builds the C code with two compilers, and once more with the undefined behaviour sanitizer.
 #[test]
-fn native_c_marks_what_rust_marks() {
-    let from_environment = |name, usual: &str| env::var(name).unwrap_or_else(|_| usual.to_owned());
+fn native_c_equals_rust() {
+    let from_environment = |name, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
     let (cc, clang) = (from_environment("CC", "cc"), from_environment("CLANG", "clang-19"));
     let programs = [
         compile("codel", &cc, &["-O2"]),
@@ -31,71 +33,71 @@ fn native_c_marks_what_rust_marks() {
         compile("codel-traps", &clang, &["-O1", "-fsanitize=undefined", "-fsanitize-trap=undefined"]),
     ];
     let (mut packets, mut marks) = (0, 0);
-    let lives: Vec<_> = lives().collect();
-    for some in lives.chunks(64) {
-        for life in some {
-            packets += life.packets.len();
-            marks += life.outcomes.iter().map(|outcome| outcome.marks).sum::<u64>();
+    let traces: Vec<_> = traces().collect();
+    for batch in traces.chunks(64) {
+        for trace in batch {
+            packets += trace.packets.len();
+            marks += trace.outcomes.iter().map(|outcome| outcome.marks).sum::<u64>();
         }
         for program in &programs {
-            let outcomes = native(program, some);
-            some.iter().zip(outcomes).for_each(|(life, outcomes)| assert_equal(life, &outcomes, "C"));
+            let outcomes = run_native(program, batch);
+            batch.iter().zip(outcomes).for_each(|(trace, outcomes)| assert_equal(trace, &outcomes, "C"));
         }
     }
     println!("{packets} packets, {marks} marks, {} programs, no difference", programs.len());
     assert!(packets >= PACKETS && marks > 10_000, "{packets} packets, {marks} marks");
 }
 
-/// Not among what `cargo test` runs, because it needs root; `.ci/linux` runs it, or says why it does not.
+/// Needs root, so `cargo test` ignores this test; `.ci/linux` runs it.
 #[test]
 #[ignore = "needs root and a kernel with BPF: .ci/linux"]
-fn the_kernel_marks_what_rust_marks() {
-    let kernel = InKernel::load().unwrap_or_else(|error| panic!("{error}"));
+fn kernel_equals_rust() {
+    let kernel = KernelReplay::load().unwrap_or_else(|error| panic!("{error}"));
     let mut packets = 0;
-    for life in lives() {
-        let outcomes = kernel.replay(life.config, &life.packets).unwrap_or_else(|error| panic!("{error}"));
-        assert_equal(&life, &outcomes, "BPF");
-        packets += life.packets.len();
+    for trace in traces() {
+        let outcomes = kernel.replay(trace.config, &trace.packets).unwrap_or_else(|error| panic!("{error}"));
+        assert_equal(&trace, &outcomes, "BPF");
+        packets += trace.packets.len();
     }
     println!("{packets} packets in the kernel, no difference");
     assert!(packets >= PACKETS);
 }
 
-/// The documented difference: the table ends, and then marks are as far apart as at its end.
+/// Tests the documented difference: beyond the end of the table, the spacing between marks is constant.
 #[test]
-fn spacings_stay_where_the_table_ends() {
+fn spacing_is_constant_beyond_the_table() {
     let cc = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let interval = Nanos::from_millis(20);
     let codel = Codel::Tofino(CodelTofino { interval, ..CodelTofino::default() });
     let ms = 1_000_000_000;
-    // Every packet finds a mark due.
-    let packet = |number: u64| Packet { now: number * 20 * ms, waited: 2 * ms, behind: 1 << 20 };
+    // A mark is due at every packet.
+    let packet = |number: u64| Packet { now: number * 20 * ms, sojourn_time: 2 * ms, queue_len: 1 << 20 };
     let packets: Vec<_> = (0..6_000).map(packet).collect();
-    let life = Life { seed: 0, config: Config::new(&codel, LARGEST), packets, outcomes: Vec::new() };
-    let outcomes = native(&compile("codel-table", &cc, &["-O2"]), &[life]).concat();
-    let last = u32::try_from(SPACINGS - 1).expect("small");
-    let spacing = |count: u32| mark::spacing(Picos::from_nanos(interval), count);
-    let mut expected = mark::Memory { active: true, count: 1, ..mark::Memory::default() };
-    expected.next = Picos::from_nanos(interval);
+    let trace = Trace { seed: 0, config: Config::new(&codel, MAX_PACKET), packets, outcomes: Vec::new() };
+    let outcomes = run_native(&compile("codel-table", &cc, &["-O2"]), &[trace]).concat();
+    let last = u32::try_from(SPACINGS - 1).expect("the table is small");
+    let spacing = |count: u32| mark::mark_spacing(Picos::from_nanos(interval), count);
+    let mut expected = mark::MarkState { marking: true, count: 1, ..mark::MarkState::default() };
+    expected.next_mark = Picos::from_nanos(interval);
     for (number, outcome) in outcomes.iter().enumerate().skip(2) {
         expected.count += 1;
-        expected.next += spacing(expected.count.min(last));
-        assert_eq!(*outcome, Outcome { memory: Memory::from(&expected), marks: 1 }, "packet {number}");
+        expected.next_mark += spacing(expected.count.min(last));
+        assert_eq!(*outcome, Outcome { state: QueueState::from(&expected), marks: 1 }, "packet {number}");
     }
     assert_eq!(spacing(last + 1), Picos::from_nanos(Nanos::new(312_500)));
 }
 
-/// Lives until there are enough packets; none long enough to reach the end of the table.
-fn lives() -> impl Iterator<Item = Life> {
-    let mut left = PACKETS;
-    (0..).map(life).take_while(move |life| {
-        let more = left > 0;
-        left = left.saturating_sub(life.packets.len());
-        more
+/// Returns traces with at least `PACKETS` packets in total. None of them reaches the end of the table.
+fn traces() -> impl Iterator<Item = Trace> {
+    let mut remaining = PACKETS;
+    (0..).map(random_trace).take_while(move |trace| {
+        let is_needed = remaining > 0;
+        remaining = remaining.saturating_sub(trace.packets.len());
+        is_needed
     })
 }
 
-fn life(seed: u64) -> Life {
+fn random_trace(seed: u64) -> Trace {
     let mut rng = SplitMix64::new(seed);
     let target = Nanos::new(*rng.pick(&[0, 1, 5_000, 1_000_000, 5_000_000]));
     let interval = Nanos::new(*rng.pick(&[1, 3, 7_000, 20_000_000, 100_000_000]));
@@ -105,18 +107,18 @@ fn life(seed: u64) -> Life {
         Codel::Tofino(CodelTofino { target, interval })
     };
     let (target, interval) = (Picos::from_nanos(target).get(), Picos::from_nanos(interval).get());
-    let mut memory = mark::Memory::default();
+    let mut state = mark::MarkState::default();
     let mut now = rng.next_u64() >> rng.within(4, 40);
-    let (mut above, mut left) = (true, 0);
+    let (mut above, mut remaining) = (true, 0);
     let length = rng.within(1, 4_000);
     let (packets, outcomes) = (0..length)
         .map(|_| {
-            if left == 0 {
-                (above, left) = (!above || rng.below(4) == 0, rng.within(1, 200));
+            if remaining == 0 {
+                (above, remaining) = (!above || rng.below(4) == 0, rng.within(1, 200));
             }
-            left -= 1;
-            // A few packets at just the moment that decides, or beside it.
-            let edge = *rng.pick(&[memory.next.get(), memory.since.get()]);
+            remaining -= 1;
+            // Some packets arrive exactly at a deadline, or just before or after it.
+            let edge = *rng.pick(&[state.next_mark.get(), state.first_above.get()]);
             now = match rng.below(8) {
                 0 => now.max(edge),
                 1 => now.max(edge.saturating_sub(1)),
@@ -126,17 +128,17 @@ fn life(seed: u64) -> Life {
                 5 => now + rng.below(40 * interval),
                 _ => now + rng.below(interval / 8 + 2),
             };
-            let beyond = rng.below(target + 1_000);
-            let waited = if above { target + beyond } else { target.saturating_sub(beyond + 1) };
-            let behind = *rng.pick(&[1 << 20, 1 << 20, 1 << 20, LARGEST.get(), LARGEST.get() + 1]);
-            let packet = Packet { now, waited, behind };
-            (packet, packet.apply(&codel, LARGEST, &mut memory))
+            let excess = rng.below(target + 1_000);
+            let sojourn_time = if above { target + excess } else { target.saturating_sub(excess + 1) };
+            let queue_len = *rng.pick(&[1 << 20, 1 << 20, 1 << 20, MAX_PACKET.get(), MAX_PACKET.get() + 1]);
+            let packet = Packet { now, sojourn_time, queue_len };
+            (packet, packet.apply(&codel, MAX_PACKET, &mut state))
         })
         .unzip();
-    Life { seed, config: Config::new(&codel, LARGEST), packets, outcomes }
+    Trace { seed, config: Config::new(&codel, MAX_PACKET), packets, outcomes }
 }
 
-/// The native program `bpf/codel_replay.c`.
+/// Compiles the native program `bpf/codel_replay.c`.
 fn compile(name: &str, compiler: &str, options: &[&str]) -> PathBuf {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/codel_replay.c");
@@ -150,35 +152,41 @@ fn compile(name: &str, compiler: &str, options: &[&str]) -> PathBuf {
     program
 }
 
-fn native(program: &Path, lives: &[Life]) -> Vec<Vec<Outcome>> {
-    let input = program.with_extension("lives");
-    let bytes = lives.iter().flat_map(|life| {
-        let packets = life.packets.len() as u64;
-        let start = Start { config: life.config, memory: Memory::default(), packets };
-        [start.as_bytes(), life.packets.as_bytes()].concat()
+fn run_native(program: &Path, traces: &[Trace]) -> Vec<Vec<Outcome>> {
+    let input = program.with_extension("traces");
+    let bytes = traces.iter().flat_map(|trace| {
+        let packets = trace.packets.len() as u64;
+        let start = Start { config: trace.config, state: QueueState::default(), packets };
+        [start.as_bytes(), trace.packets.as_bytes()].concat()
     });
-    fs::write(&input, bytes.collect::<Vec<_>>()).expect("cargo's own folder can be written");
-    let output = Command::new(program).stdin(File::open(&input).expect("just written")).output();
-    let output = output.expect("it was just compiled");
+    fs::write(&input, bytes.collect::<Vec<_>>()).expect("the target folder is writable");
+    let output = Command::new(program).stdin(File::open(&input).expect("the input exists")).output();
+    let output = output.expect("the program was compiled");
     assert!(output.status.success(), "{}", output.status);
     let mut rest = &output.stdout[..];
-    let read = lives.iter().map(|life| {
-        let (outcomes, after) = <[Outcome]>::ref_from_prefix_with_elems(rest, life.packets.len())
-            .unwrap_or_else(|_| panic!("the output ends in life {}", life.seed));
+    let outcomes = traces.iter().map(|trace| {
+        let (outcomes, after) = <[Outcome]>::ref_from_prefix_with_elems(rest, trace.packets.len())
+            .unwrap_or_else(|_| panic!("the output ends in trace {}", trace.seed));
         rest = after;
         outcomes.to_vec()
     });
-    let read = read.collect();
+    let outcomes = outcomes.collect();
     assert!(rest.is_empty());
-    read
+    outcomes
 }
 
-fn assert_equal(life: &Life, others: &[Outcome], who: &str) {
-    assert_eq!(others.len(), life.outcomes.len(), "{who}: life {} has another length", life.seed);
-    if let Some(at) = (0..others.len()).find(|at| others[*at] != life.outcomes[*at]) {
+/// Panics at the first outcome that differs from the Rust policy's outcome.
+fn assert_equal(trace: &Trace, outcomes: &[Outcome], program: &str) {
+    assert_eq!(
+        outcomes.len(),
+        trace.outcomes.len(),
+        "{program}: trace {} has a different length",
+        trace.seed
+    );
+    if let Some(index) = (0..outcomes.len()).find(|index| outcomes[*index] != trace.outcomes[*index]) {
         panic!(
-            "{who} differs in life {} at packet {at}\npacket {:?}\nRust {:?}\n{who} {:?}",
-            life.seed, life.packets[at], life.outcomes[at], others[at]
+            "{program} differs in trace {} at packet {index}\npacket {:?}\nRust {:?}\n{program} {:?}",
+            trace.seed, trace.packets[index], trace.outcomes[index], outcomes[index]
         );
     }
 }

@@ -1,6 +1,7 @@
-//! Coexistence in C does what it does in Rust: the same events give the same windows, gaps, modes and answers to losses.
+//! Checks that the C port of coexistence matches the Rust implementation: the same events produce the same windows,
+//! gaps, modes and reactions to losses.
 
-use poseidon_laws::parts::coexistence::{Coexistence, CoexistenceAck, DelaySignal, Mode};
+use poseidon_laws::coexistence::{Coexistence, CoexistenceAck, DelaySignal, Mode};
 use poseidon_laws::{Decision, Pacing};
 use poseidon_testkit::SplitMix64;
 use poseidon_types::{Nanos, Packets};
@@ -18,7 +19,7 @@ const LOSS: u64 = 1;
 const TIMEOUT: u64 = 2;
 const START: u64 = 3;
 
-/// `struct event` of `bpf/coexistence.c`.
+/// The Rust counterpart of `struct event` in `bpf/coexistence.c`.
 #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
 #[repr(C)]
 struct Event {
@@ -37,7 +38,7 @@ struct Event {
     kind: u64,
 }
 
-/// `struct outcome`.
+/// The Rust counterpart of `struct outcome` in `bpf/coexistence.c`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Outcome {
@@ -49,7 +50,7 @@ struct Outcome {
 }
 
 #[test]
-fn c_does_what_rust_does() {
+fn c_equals_rust() {
     let events: Vec<Event> = (0..FLOWS).flat_map(random_flow).collect();
     let in_c = run_c(&events);
     let mut flow = Coexistence::new(Nanos::ZERO);
@@ -69,7 +70,7 @@ fn c_does_what_rust_does() {
     assert!(competed > 50_000 && yielded > 5_000 && ignored > 1_000, "the events reach every mode");
 }
 
-/// A flow whose queue comes and goes.
+/// Returns random events for a flow whose queueing delay varies.
 fn random_flow(seed: u64) -> Vec<Event> {
     let mut rng = SplitMix64::new(seed);
     let limit = 1 << rng.within(10, 22);
@@ -80,7 +81,7 @@ fn random_flow(seed: u64) -> Vec<Event> {
         .map(|index| {
             now = now.wrapping_add(rng.below(2 * base_rtt));
             if rng.below(100) == 0 {
-                // Mostly above the limit, by more or less; sometimes absurd.
+                // The delay is mostly above the limit, and sometimes arbitrary.
                 delay = match rng.below(8) {
                     0 => rng.below(limit),
                     1 => rng.next_u64(),
@@ -154,7 +155,7 @@ fn apply(flow: &mut Coexistence, event: &Event) -> Outcome {
     }
 }
 
-/// The native program `bpf/coexistence.c`.
+/// Runs the native program `bpf/coexistence.c`.
 fn run_c(events: &[Event]) -> Vec<Outcome> {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("coexistence");
     let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
@@ -165,13 +166,13 @@ fn run_c(events: &[Event]) -> Vec<Outcome> {
         .unwrap_or_else(|error| panic!("{compiler}: {error}"));
     assert!(status.success(), "{compiler}");
     let input = program.with_extension("events");
-    fs::write(&input, events.as_bytes()).expect("cargo's own folder can be written");
-    let output = Command::new(&program).stdin(File::open(&input).expect("just written")).output();
-    let output = output.expect("it was just compiled");
+    fs::write(&input, events.as_bytes()).expect("the target folder is writable");
+    let output = Command::new(&program).stdin(File::open(&input).expect("the input exists")).output();
+    let output = output.expect("the program was compiled");
     assert!(output.status.success(), "{}", output.status);
     output
         .stdout
         .chunks(size_of::<Outcome>())
-        .map(|bytes| Outcome::read_from_bytes(bytes).expect("whole outcomes"))
+        .map(|bytes| Outcome::read_from_bytes(bytes).expect("the output consists of whole outcomes"))
         .collect()
 }

@@ -1,117 +1,104 @@
-//! Switching on and off, two hundred times under traffic, leaves nothing in the kernel: no program, map, link or namespace.
+//! Tests that enabling and disabling two hundred times under traffic leaks no program, map, link or namespace in the
+//! kernel.
 
-mod room;
+mod network;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use libbpf_rs::query::{LinkInfo, LinkInfoIter, LinkTypeInfo, MapInfoIter, ProgInfoIter};
+use network::{Node, RECEIVER, TestNetwork};
 use poseidon_linux::rpm::{self, Rpm};
 use poseidon_linux::switch::{self, Switch};
 use poseidon_linux::tcp::{self, Settings, TcpError};
+use poseidon_netns::PrivateNetns;
 use poseidon_types::BitRate;
-use room::{Place, RECEIVER, Room};
 use rustix::net::sockopt::set_socket_linger;
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
-use std::{env, fs, thread};
+use std::{fs, thread};
 
-const TIMES: usize = 200;
-/// Programs and maps of `bpf/tcp.bpf.c`.
-const TCP: &[&str] = &["poseidon", "telemetry", "totals", "about", ".rodata.settin"];
-/// Those of `bpf/switch.bpf.c` and `bpf/rpm.bpf.c`.
-const PORTS: &[&str] = &["switch_egress", "rpm_", "config", "stats", "queue", "counters", ".rodata.test"];
+const CYCLES: usize = 200;
+/// The names of the programs and maps in `bpf/tcp.bpf.c`.
+const TCP_NAMES: &[&str] = &["poseidon", "telemetry", "totals", "about", ".rodata.settin"];
+/// The names of the programs and maps in `bpf/switch.bpf.c` and `bpf/rpm.bpf.c`.
+const PORT_NAMES: &[&str] =
+    &["switch_egress", "rpm_", "config", "stats", "queue", "counters", ".rodata.test"];
 const PORT: u16 = 5_055;
 
-/// Set inside the namespaces.
-const INSIDE: &str = "POSEIDON_LEAKS_INSIDE";
-
-/// The test starts itself anew with a network, files for BPF and a list of namespaces of its own; only the name of the congestion
-/// control is the machine's.
+/// The test runs in private network and mount namespaces. Only the congestion control's name is visible to the rest of
+/// the machine.
 #[test]
 #[ignore = "needs root and a kernel with BPF: .ci/linux"]
-fn on_and_off_two_hundred_times_leaves_nothing() {
-    if env::var_os(INSIDE).is_some() {
-        inside();
+fn two_hundred_cycles_leak_no_kernel_objects() {
+    if !PrivateNetns::new("POSEIDON_LEAKS_INSIDE").run_test("two_hundred_cycles_leak_no_kernel_objects") {
         return;
     }
-    let private =
-        "mount -t tmpfs none /run && mkdir /run/netns && mount -t bpf bpf /sys/fs/bpf && exec \"$0\" \"$@\"";
-    let status = Command::new("unshare")
-        .args(["--mount", "--net", "sh", "-c", private])
-        .arg(env::current_exe().expect("a test has a file"))
-        .args(["--ignored", "--exact", "on_and_off_two_hundred_times_leaves_nothing", "--nocapture"])
-        .env(INSIDE, "1")
-        .status()
-        .expect("unshare is in util-linux");
-    assert!(status.success(), "{status}");
-}
-
-fn inside() {
-    let namespaces = namespaces();
-    // 1 Gbit/s: enough that connections are never idle, and a queue that can be read.
-    let room = Room::new(1_000, 300_000);
+    let namespaces = named_namespaces();
+    // At 1 Gbit/s, connections are never idle, and the queue has a readable backlog.
+    let network = TestNetwork::new(1_000, 300_000);
     let cgroup = Cgroup::new();
 
-    let (began, mut tcps, mut ports) = (now(), Kernel::default(), Kernel::default());
-    // Both at once: neither has to do with the other.
-    let connections = under_traffic(&room, &cgroup, || {
+    let (start, mut tcp_objects, mut port_objects) =
+        (now(), KernelObjects::default(), KernelObjects::default());
+    // The two loops are independent, so they run in parallel.
+    let connections = run_under_traffic(&network, &cgroup, || {
         thread::scope(|scope| {
-            scope.spawn(|| (0..TIMES).for_each(|_| tcp_on_and_off(&cgroup, &mut tcps)));
-            room.enter(Place::Router, || (0..TIMES).for_each(|_| ports_on_and_off(&mut ports)));
+            scope.spawn(|| (0..CYCLES).for_each(|_| cycle_tcp(&cgroup, &mut tcp_objects)));
+            network.run_in(Node::Router, || (0..CYCLES).for_each(|_| cycle_ports(&mut port_objects)));
         });
     });
-    println!("{TIMES} times on and off in {:.1?}, {connections} connections", began.elapsed());
-    assert!(connections >= TIMES as u64 / 2, "{connections} connections");
-    tcps.assert_gone("tcp", TCP, [10, 5, 3]);
-    ports.assert_gone("switch and rpm", PORTS, [3, 6, 0]);
+    println!("{CYCLES} cycles in {:.1?}, {connections} connections", start.elapsed());
+    assert!(connections >= CYCLES as u64 / 2, "{connections} connections");
+    tcp_objects.assert_freed("tcp", TCP_NAMES, [10, 5, 3]);
+    port_objects.assert_freed("switch and rpm", PORT_NAMES, [3, 6, 0]);
 
-    drop((room, cgroup));
-    assert_eq!(self::namespaces(), namespaces);
-    assert!(!Path::new("/sys/fs/bpf/poseidon").exists(), "files of ours in /sys/fs/bpf");
+    drop((network, cgroup));
+    assert_eq!(named_namespaces(), namespaces);
+    assert!(!Path::new("/sys/fs/bpf/poseidon").exists(), "pins remain in /sys/fs/bpf");
 }
 
-fn tcp_on_and_off(cgroup: &Cgroup, ours: &mut Kernel) {
+fn cycle_tcp(cgroup: &Cgroup, objects: &mut KernelObjects) {
     let settings =
         Settings { cgroup: Some(cgroup.path.clone()), ..Settings::for_rate(BitRate::from_gbps(1)) };
-    // The name is the machine's: somebody else may have it for a while.
+    // Congestion control names are unique on the machine, so another test may still be using this name.
     for _ in 0..120 {
-        let before = Kernel::now(TCP);
+        let before = KernelObjects::current(TCP_NAMES);
         match tcp::enable(&settings) {
             Ok(_) => {
-                ours.add(before, TCP);
+                objects.add_new(before, TCP_NAMES);
                 break;
             }
-            Err(TcpError::NameTaken) => wait(Duration::from_millis(500)),
-            Err(why) => panic!("{why}"),
+            Err(TcpError::NameTaken { .. }) => wait(Duration::from_millis(500)),
+            Err(error) => panic!("{error}"),
         }
     }
-    // So that connections begin under it, and end under it and after it.
+    // Some connections open in the meantime, and some of them outlive this cycle.
     wait(Duration::from_millis(10));
     tcp::disable().unwrap_or_else(|error| panic!("{error}"));
 }
 
-fn ports_on_and_off(ours: &mut Kernel) {
-    let before = Kernel::now(PORTS);
+fn cycle_ports(objects: &mut KernelObjects) {
+    let before = KernelObjects::current(PORT_NAMES);
     let stamps = Switch::attach("e1", switch::Options::default()).unwrap_or_else(|error| panic!("{error}"));
     let marks = Rpm::attach("e1", rpm::Options::default()).unwrap_or_else(|error| panic!("{error}"));
-    ours.add(before, PORTS);
+    objects.add_new(before, PORT_NAMES);
     stamps.detach().unwrap_or_else(|error| panic!("{error}"));
     marks.detach().unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Does `work` while connections of the cgroup come and go through the room. Gives how many there were.
-fn under_traffic(room: &Room, cgroup: &Cgroup, work: impl FnOnce()) -> u64 {
-    let (ends, connections) = (AtomicBool::new(false), AtomicU64::new(0));
+/// Runs `work` while connections in the cgroup open and close. Returns the number of connections.
+fn run_under_traffic(network: &TestNetwork, cgroup: &Cgroup, work: impl FnOnce()) -> u64 {
+    let (stop, connections) = (AtomicBool::new(false), AtomicU64::new(0));
     cgroup.join();
-    let listener = room.enter(Place::Receiver, || TcpListener::bind((RECEIVER, PORT)).expect("it is free"));
-    listener.set_nonblocking(true).expect("it is a socket");
+    let listener =
+        network.run_in(Node::Receiver, || TcpListener::bind((RECEIVER, PORT)).expect("the port is free"));
+    listener.set_nonblocking(true).expect("the listener is a socket");
     thread::scope(|scope| {
         scope.spawn(|| {
-            while !ends.load(Ordering::Relaxed) {
+            while !stop.load(Ordering::Relaxed) {
                 match listener.accept() {
                     Ok((stream, _)) => drop(scope.spawn(|| drain(stream))),
                     Err(_) => wait(Duration::from_millis(1)),
@@ -119,23 +106,23 @@ fn under_traffic(room: &Room, cgroup: &Cgroup, work: impl FnOnce()) -> u64 {
             }
         });
         scope.spawn(|| {
-            room.enter(Place::Sender, || {
-                while !ends.load(Ordering::Relaxed) {
+            network.run_in(Node::Sender, || {
+                while !stop.load(Ordering::Relaxed) {
                     send();
                     connections.fetch_add(1, Ordering::Relaxed);
-                    // What is switched needs the processor too.
+                    // Leave CPU time for the other threads.
                     wait(Duration::from_millis(5));
                 }
             });
         });
         work();
-        ends.store(true, Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
     });
     cgroup.leave();
     connections.into_inner()
 }
 
-/// A quarter of a megabyte. What is not sent by then is thrown away: it would keep the connection, and the programs with it.
+/// Sends 256 kB. Discards unsent data, which would keep the connection, and thus the programs, alive.
 fn send() {
     let Ok(mut stream) = TcpStream::connect((RECEIVER, PORT)) else { return };
     let _ = stream.set_write_timeout(Some(Duration::from_millis(200)));
@@ -144,22 +131,23 @@ fn send() {
 }
 
 fn drain(mut stream: TcpStream) {
-    let mut room = vec![0; 64 << 10];
+    let mut buffer = vec![0; 64 << 10];
     let _ = (stream.set_nonblocking(false), stream.set_read_timeout(Some(Duration::from_millis(500))));
-    while let Ok(1..) = stream.read(&mut room) {}
+    while let Ok(1..) = stream.read(&mut buffer) {}
 }
 
-/// What the kernel holds of programs, maps and links, by number. No number is given twice.
+/// The ids of programs, maps and links in the kernel. The kernel does not reuse ids.
 #[derive(Debug, Default)]
-struct Kernel([BTreeSet<u32>; 3]);
+struct KernelObjects([BTreeSet<u32>; 3]);
 
-impl Kernel {
-    /// With one of these names, or the beginning of it.
-    fn now(names: &[&str]) -> Self {
-        let is_meant = |name: &str| names.iter().any(|begin| name.starts_with(begin));
-        let programs = ProgInfoIter::default().filter(|program| is_meant(&program.name.to_string_lossy()));
+impl KernelObjects {
+    /// Returns the current objects whose names start with one of `names`.
+    fn current(names: &[&str]) -> Self {
+        let matches_name = |name: &str| names.iter().any(|prefix| name.starts_with(prefix));
+        let programs =
+            ProgInfoIter::default().filter(|program| matches_name(&program.name.to_string_lossy()));
         let programs: BTreeSet<u32> = programs.map(|program| program.id).collect();
-        let maps = MapInfoIter::default().filter(|map| is_meant(&map.name.to_string_lossy()));
+        let maps = MapInfoIter::default().filter(|map| matches_name(&map.name.to_string_lossy()));
         let is_link = |link: &LinkInfo| {
             programs.contains(&link.prog_id) || matches!(link.info, LinkTypeInfo::StructOps(_))
         };
@@ -168,74 +156,80 @@ impl Kernel {
         Self([programs, maps, links])
     }
 
-    /// What of these names has come since `before` is ours: who does the same on this machine in that moment would be taken for us.
-    fn add(&mut self, before: Self, names: &[&str]) {
-        for ((ours, now), before) in self.0.iter_mut().zip(Self::now(names).0).zip(before.0) {
-            ours.extend(now.difference(&before));
+    /// Adds the objects that were created since `before`. Another process that uses the same names would interfere.
+    fn add_new(&mut self, before: Self, names: &[&str]) {
+        for ((known, current), before) in self.0.iter_mut().zip(Self::current(names).0).zip(before.0) {
+            known.extend(current.difference(&before));
         }
     }
 
-    /// The kernel frees after the last connection and a grace period: some time, with a bound. There were at least so many each time,
-    /// so that this is not empty for want of looking.
-    fn assert_gone(&self, of: &str, names: &[&str], each_time: [usize; 3]) {
-        let were = self.0.each_ref().map(BTreeSet::len);
-        assert!(were.iter().zip(each_time).all(|(were, each)| *were >= each * TIMES), "{of}: {were:?}");
-        let began = now();
+    /// Waits until the kernel has freed all objects, which takes a grace period after the last connection.
+    ///
+    /// `per_cycle` is the minimum number of programs, maps and links per cycle. The minimum ensures that the test can
+    /// find the objects.
+    fn assert_freed(&self, kind: &str, names: &[&str], per_cycle: [usize; 3]) {
+        let created = self.0.each_ref().map(BTreeSet::len);
+        assert!(
+            created.iter().zip(per_cycle).all(|(created, least)| *created >= least * CYCLES),
+            "{kind}: {created:?}"
+        );
+        let start = now();
         loop {
-            let now = Self::now(names);
-            let mut stayed = self.0.iter().zip(&now.0).map(|(ours, now)| ours.intersection(now).count());
-            let stayed: [usize; 3] = core::array::from_fn(|_| stayed.next().unwrap_or(0));
-            if stayed == [0; 3] {
+            let current = Self::current(names);
+            let mut remaining =
+                self.0.iter().zip(&current.0).map(|(known, current)| known.intersection(current).count());
+            let remaining: [usize; 3] = core::array::from_fn(|_| remaining.next().unwrap_or(0));
+            if remaining == [0; 3] {
                 break;
             }
             let names: Vec<_> = ProgInfoIter::default().map(|program| program.name).collect();
             assert!(
-                began.elapsed() < Duration::from_secs(20),
-                "{of}: of {were:?} programs, maps and links {stayed:?} stayed, among {names:?}"
+                start.elapsed() < Duration::from_secs(20),
+                "{kind}: of {created:?} programs, maps and links {remaining:?} remain, among {names:?}"
             );
             wait(Duration::from_millis(50));
         }
-        println!("{of}: of {were:?} programs, maps and links none stayed, after {:.1?}", began.elapsed());
+        println!("{kind}: of {created:?} programs, maps and links none remain after {:.1?}", start.elapsed());
     }
 }
 
-/// Those with a name are files here.
-fn namespaces() -> BTreeSet<String> {
-    let files = fs::read_dir("/run/netns").expect("it was made").flatten();
+/// Returns the named network namespaces.
+fn named_namespaces() -> BTreeSet<String> {
+    let files = fs::read_dir("/run/netns").expect("the private namespaces have this folder").flatten();
     files.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// A cgroup of the test's own.
+/// A cgroup for this test.
 struct Cgroup {
     path: PathBuf,
 }
 
 impl Cgroup {
     fn new() -> Self {
-        let own = tcp::own_cgroup().unwrap_or_else(|error| panic!("{error}"));
-        let path = own.with_file_name(format!("poseidon-leaks-{}", std::process::id()));
-        fs::create_dir(&path).expect("root may");
+        let default = tcp::default_cgroup().unwrap_or_else(|error| panic!("{error}"));
+        let path = default.with_file_name(format!("poseidon-leaks-{}", std::process::id()));
+        fs::create_dir(&path).expect("root may change cgroups");
         Self { path }
     }
 
     fn join(&self) {
-        write_to(&self.path);
+        join_cgroup(&self.path);
     }
 
     fn leave(&self) {
-        write_to(self.path.parent().expect("it has one"));
+        join_cgroup(self.path.parent().expect("the cgroup has a parent"));
     }
 }
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
         self.leave();
-        fs::remove_dir(&self.path).expect("it is empty");
+        fs::remove_dir(&self.path).expect("the cgroup is empty");
     }
 }
 
-fn write_to(folder: &Path) {
-    fs::write(folder.join("cgroup.procs"), "0").expect("root may");
+fn join_cgroup(folder: &Path) {
+    fs::write(folder.join("cgroup.procs"), "0").expect("root may change cgroups");
 }
 
 #[expect(clippy::disallowed_methods, reason = "real packets take real time")]

@@ -1,12 +1,12 @@
-//! Instructions that the shim adds to a batch of ten packets, out and in.
+//! Counts the instructions that the shim adds when it sends or receives a batch of ten packets.
 //!
-//! `cargo bench -p poseidon-quic --bench shim`
+//! `cargo bench -p poseidon-quic --features quinn --bench shim`
 //!
-//! Each row is a hundred batches through the socket that quinn is given, above a socket that does nothing. The rows `nothing_*` are that socket
-//! alone. Copies of packets are most of it: a prefix cannot be put before each packet of a batch otherwise. Counts come from callgrind:
-//! they do not depend on what else the machine does. Above the limits the benchmark fails.
+//! Each benchmark passes 100 batches through the shim's socket, which wraps a null socket. The `null_*`
+//! benchmarks use only the null socket. Copying packets dominates the cost. Callgrind counts instructions, so
+//! other load on the machine does not affect the results. A benchmark fails if its count exceeds the limit.
 
-#![allow(missing_docs, unused_qualifications, reason = "in what the benchmark macros generate")]
+#![allow(missing_docs, unused_qualifications, reason = "the benchmark macros generate such code")]
 
 use core::hint::black_box;
 use core::net::SocketAddr;
@@ -30,33 +30,33 @@ const BATCHES: usize = 100;
 const PACKETS: usize = 10;
 const PACKET: usize = 1_452;
 
-/// A socket that sends nothing and receives what it is told.
+/// A socket that discards sent packets and always receives the same buffer.
 #[derive(Debug, Default)]
-struct Still {
-    /// The first prefix that was sent.
-    first: Mutex<Option<Tag>>,
-    message: Mutex<Vec<u8>>,
+struct NullSocket {
+    /// The sender tag of the first sent datagram.
+    first_tag: Mutex<Option<Tag>>,
+    received: Mutex<Vec<u8>>,
     stride: usize,
 }
 
 #[derive(Debug)]
-struct Always;
+struct AlwaysWritable;
 
-impl UdpPoller for Always {
+impl UdpPoller for AlwaysWritable {
     fn poll_writable(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncUdpSocket for Still {
+impl AsyncUdpSocket for NullSocket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        Box::pin(Always)
+        Box::pin(AlwaysWritable)
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        let mut first = self.first.lock().expect("nobody panics");
-        if first.is_none() {
-            *first = Prefix::parse(transmit.contents).ok().map(|prefix| prefix.mine);
+        let mut first_tag = self.first_tag.lock().expect("the lock is not poisoned");
+        if first_tag.is_none() {
+            *first_tag = Prefix::parse(transmit.contents).ok().map(|prefix| prefix.sender_tag);
         }
         black_box(transmit);
         Ok(())
@@ -68,27 +68,33 @@ impl AsyncUdpSocket for Still {
         bufs: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        // Prefixes alone are put back: the rest is what it was.
-        let message = self.message.lock().expect("nobody panics");
-        for (to, from) in bufs[0].chunks_mut(self.stride).zip(message.chunks(self.stride)) {
-            to[..PREFIX_BYTES].copy_from_slice(&from[..PREFIX_BYTES]);
+        // Restore only the prefixes. The rest of the buffer has not changed since the last call.
+        let received = self.received.lock().expect("the lock is not poisoned");
+        for (target, source) in bufs[0].chunks_mut(self.stride).zip(received.chunks(self.stride)) {
+            target[..PREFIX_BYTES].copy_from_slice(&source[..PREFIX_BYTES]);
         }
-        meta[0] = RecvMeta { addr: peer(), len: message.len(), stride: self.stride, ecn: None, dst_ip: None };
+        meta[0] = RecvMeta {
+            addr: peer_address(),
+            len: received.len(),
+            stride: self.stride,
+            ecn: None,
+            dst_ip: None,
+        };
         Poll::Ready(Ok(1))
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(peer())
+        Ok(peer_address())
     }
 }
 
-/// Hands out the socket that it is given.
+/// A runtime that returns the null socket.
 #[derive(Debug)]
-struct Hand(Arc<Still>);
+struct NullRuntime(Arc<NullSocket>);
 
-impl Runtime for Hand {
+impl Runtime for NullRuntime {
     fn new_timer(&self, _: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        unreachable!("nothing here waits")
+        unreachable!("the benchmark uses no timer")
     }
 
     fn spawn(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) {}
@@ -98,117 +104,123 @@ impl Runtime for Hand {
     }
 }
 
-fn peer() -> SocketAddr {
+fn peer_address() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], 65_053))
 }
 
-/// A connection whose peer has answered.
-struct Ready {
+/// A connection that has negotiated the shim.
+struct Connection {
     socket: Arc<dyn AsyncUdpSocket>,
     poller: Pin<Box<dyn UdpPoller>>,
     controller: Box<dyn Controller>,
-    began: Instant,
+    created: Instant,
     contents: Vec<u8>,
-    room: Vec<u8>,
+    receive_buffer: Vec<u8>,
 }
 
-fn ready(with_shim: bool) -> Ready {
-    let poseidon = Poseidon::new(Config::for_rate(BitRate::from_gbps(10))).expect("a law that runs here");
-    let still = Arc::new(Still { stride: PACKET + PREFIX_BYTES, ..Still::default() });
+fn connect(with_shim: bool) -> Connection {
+    let poseidon =
+        Poseidon::new(Config::for_rate(BitRate::from_gbps(10))).expect("the configuration is valid");
+    let null_socket = Arc::new(NullSocket { stride: PACKET + PREFIX_BYTES, ..NullSocket::default() });
     let runtime: Arc<dyn Runtime> = if with_shim {
-        poseidon.runtime(Hand(Arc::clone(&still)))
+        poseidon.runtime(NullRuntime(Arc::clone(&null_socket)))
     } else {
-        Arc::new(Hand(Arc::clone(&still)))
+        Arc::new(NullRuntime(Arc::clone(&null_socket)))
     };
-    let socket = runtime.wrap_udp_socket(UdpSocket::bind("127.0.0.1:0").expect("a port")).expect("a socket");
-    #[expect(clippy::disallowed_methods, reason = "quinn's interface takes an instant, whichever")]
-    let began = Instant::now();
-    let mut ready = Ready {
+    let socket = runtime
+        .wrap_udp_socket(UdpSocket::bind("127.0.0.1:0").expect("a port is free"))
+        .expect("the socket is valid");
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "quinn's interface needs an instant, but its value does not matter"
+    )]
+    let created = Instant::now();
+    let mut connection = Connection {
         poller: Arc::clone(&socket).create_io_poller(),
-        controller: poseidon.controllers().build(began, 1_452),
+        controller: poseidon.controller_factory().build(created, 1_452),
         socket,
-        began,
+        created,
         contents: vec![0x40; PACKETS * PACKET],
-        room: vec![0x40; 1 << 16],
+        receive_buffer: vec![0x40; 1 << 16],
     };
-    send(&mut ready);
-    let tag = still.first.lock().expect("nobody panics").unwrap_or(1);
+    send(&mut connection);
+    let tag = null_socket.first_tag.lock().expect("the lock is not poisoned").unwrap_or(1);
     let shim = shim::Repr { int_hops: 3, max_hop_delay: 40, ..shim::Repr::default() };
-    let told = reflection::Repr { int_hops: 3, max_hop_delay: 70, ..reflection::Repr::default() };
-    let prefix = Prefix { shim: Some(shim), reflection: Some(told), mine: 9, yours: tag };
+    let reflection = reflection::Repr { int_hops: 3, max_hop_delay: 70, ..reflection::Repr::default() };
+    let prefix = Prefix { shim: Some(shim), reflection: Some(reflection), sender_tag: 9, receiver_tag: tag };
     let datagram = [prefix.emit().as_slice(), &[0x40; PACKET]].concat();
-    *still.message.lock().expect("nobody panics") = datagram.repeat(PACKETS);
-    receive(&mut ready);
-    ready
+    *null_socket.received.lock().expect("the lock is not poisoned") = datagram.repeat(PACKETS);
+    receive(&mut connection);
+    connection
 }
 
 #[inline(always)]
-fn send(ready: &mut Ready) {
-    ready.controller.on_sent(ready.began, (PACKETS * PACKET) as u64, 1);
+fn send(connection: &mut Connection) {
+    connection.controller.on_sent(connection.created, (PACKETS * PACKET) as u64, 1);
     let mut cx = Context::from_waker(Waker::noop());
-    assert!(ready.poller.as_mut().poll_writable(&mut cx).is_ready());
+    assert!(connection.poller.as_mut().poll_writable(&mut cx).is_ready());
     let transmit = Transmit {
-        destination: peer(),
+        destination: peer_address(),
         ecn: None,
-        contents: &ready.contents,
+        contents: &connection.contents,
         segment_size: Some(PACKET),
         src_ip: None,
     };
-    black_box(ready.socket.try_send(black_box(&transmit))).expect("it is sent");
+    black_box(connection.socket.try_send(black_box(&transmit))).expect("the null socket accepts all packets");
 }
 
 #[inline(always)]
-fn receive(ready: &mut Ready) {
+fn receive(connection: &mut Connection) {
     let mut cx = Context::from_waker(Waker::noop());
-    let mut bufs = [IoSliceMut::new(&mut ready.room)];
+    let mut bufs = [IoSliceMut::new(&mut connection.receive_buffer)];
     let mut meta = [RecvMeta::default()];
-    let done = ready.socket.poll_recv(&mut cx, &mut bufs, &mut meta);
-    assert!(black_box(done).is_ready());
+    let poll = connection.socket.poll_recv(&mut cx, &mut bufs, &mut meta);
+    assert!(black_box(poll).is_ready());
 }
 
-fn out(mut ready: Ready) -> Ready {
+fn send_batches(mut connection: Connection) -> Connection {
     for _ in 0..BATCHES {
-        send(&mut ready);
+        send(&mut connection);
     }
-    ready
+    connection
 }
 
-fn back(mut ready: Ready) -> Ready {
+fn receive_batches(mut connection: Connection) -> Connection {
     for _ in 0..BATCHES {
-        receive(&mut ready);
+        receive(&mut connection);
     }
-    ready
+    connection
 }
 
 #[library_benchmark]
-#[bench::hundred_batches(ready(false))]
-fn nothing_out(input: Ready) -> Ready {
-    out(input)
+#[bench::hundred_batches(connect(false))]
+fn null_send(input: Connection) -> Connection {
+    send_batches(input)
 }
 
 #[library_benchmark]
-#[bench::hundred_batches(ready(false))]
-fn nothing_in(input: Ready) -> Ready {
-    back(input)
+#[bench::hundred_batches(connect(false))]
+fn null_receive(input: Connection) -> Connection {
+    receive_batches(input)
 }
 
 #[library_benchmark(config = LibraryBenchmarkConfig::default().tool(
     Callgrind::default().hard_limits([(EventKind::Ir, 265_000)])
 ))]
-#[bench::hundred_batches(ready(true))]
-fn shim_out(input: Ready) -> Ready {
-    out(input)
+#[bench::hundred_batches(connect(true))]
+fn shim_send(input: Connection) -> Connection {
+    send_batches(input)
 }
 
 #[library_benchmark(config = LibraryBenchmarkConfig::default().tool(
     Callgrind::default().hard_limits([(EventKind::Ir, 400_000)])
 ))]
-#[bench::hundred_batches(ready(true))]
-fn shim_in(input: Ready) -> Ready {
-    back(input)
+#[bench::hundred_batches(connect(true))]
+fn shim_receive(input: Connection) -> Connection {
+    receive_batches(input)
 }
 
-library_benchmark_group!(name = shim_cost, benchmarks = [nothing_out, shim_out, nothing_in, shim_in]);
+library_benchmark_group!(name = shim_cost, benchmarks = [null_send, shim_send, null_receive, shim_receive]);
 
 main!(
     config = LibraryBenchmarkConfig::default()

@@ -1,82 +1,63 @@
-//! Poseidon in [quinn]: a program changes two lines, and its connections are steered by the switches on their path.
+//! Poseidon's congestion control laws and in-band telemetry for QUIC.
 //!
-//! ```no_run
-//! use poseidon_quic::{Config, Poseidon};
-//! use poseidon_types::BitRate;
-//! use quinn::{Endpoint, EndpointConfig, TokioRuntime, TransportConfig};
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let (mut transport, mut endpoint) = (TransportConfig::default(), EndpointConfig::default());
-//! # let (server, socket) = (None, std::net::UdpSocket::bind("[::]:65053")?);
-//! let poseidon = Poseidon::new(Config::for_rate(BitRate::from_gbps(10)))?;
-//! poseidon.tune(&mut transport, &mut endpoint);
-//! transport.congestion_controller_factory(poseidon.controllers());                        // line 1
-//! let endpoint = Endpoint::new(endpoint, server, socket, poseidon.runtime(TokioRuntime))?; // line 2
-//! # Ok(())
-//! # }
-//! ```
+//! The crate runs a law as the congestion controller of a QUIC stack. It also prepends a 16-byte prefix to each
+//! QUIC packet. Switches record the path's largest queueing delay in that prefix, and the receiver echoes the
+//! delay to the sender.
 //!
-//! Both ends need it: one to be told, the other to tell. A switch stamps what goes to UDP port 65053
-//! ([`poseidon_wire::shim::DEFAULT_UDP_PORT`]), so that is where both should listen: a server for what clients send, a client's socket for what
-//! comes back.
+//! | feature | stack | start here |
+//! |---|---|---|
+//! | `quinn` | [quinn](https://docs.rs/quinn) 0.11 | `quinn` |
+//! | `s2n` | [s2n-quic](https://docs.rs/s2n-quic) 1.91 | `s2n` |
+//!
+//! No feature is enabled by default. Neither stack is modified, and both use the same wire format.
+//!
+//! Both ends of a connection must use the prefix, because the receiver echoes the telemetry that the sender's
+//! law needs. Switches stamp datagrams to UDP port 65053 ([`DEFAULT_UDP_PORT`]). A server should listen on that
+//! port. A client should bind to it if the server sends bulk data.
 //!
 //! ```text
-//!   quinn ──Controller──> law            window        steer.rs, signal.rs
-//!     │                    ^
-//!     │ packets            │ largest hop delay         flow.rs: one per path of a connection
-//!     v                    │
-//!   socket.rs  ──prefix + packet──>  UDP … switches stamp … UDP  ──>  strip.rs: the other end notes the stamp,
-//!     ^                                                                reflects it with its next datagram
-//!     └───────────────────────────── prefix + packet ─────────────────────┘
+//!   QUIC stack ──ACK, loss──> FlowDriver ──> law ──> window         core/driver.rs, core/mode.rs
+//!     │                           ^
+//!     │ packets                   │ largest hop delay               core/flow.rs: one Flow per path
+//!     v                           │
+//!   socket ──prefix + packet──> switches stamp ──> DatagramParser   core/datagram.rs, at the peer
+//!     ^                                                  │
+//!     └──────── echo in the prefix of the next packet ───┘
 //! ```
 //!
-//! # Which connection a stamp belongs to
+//! # How telemetry is matched to a connection
 //!
-//! quinn tells neither its controllers which connection they are for nor its socket whose packets it sends. On the way out, the three
-//! calls that a datagram makes follow each other on one thread (`context.rs`). On the way in, two tags stand beside the stamp
-//! ([`prefix`]): sixteen connections between two addresses are sixteen pairs of tags. A path that moves to another address gets
-//! another tag, so a stamp of the old path is nobody's. Two ends learn each other's tags from the connection ids of the handshake
-//! (`handshake.rs`). No address, connection id or header is believed beyond that: a tag counts only from the address where its flow sends to.
+//! A QUIC stack does not tell its socket which connection a packet belongs to.
 //!
-//! # What quinn cannot carry
+//! - On the send path, the stack calls the controller and then the socket on the same thread. The controller
+//!   stores its flow in a thread-local variable (`core/send_context.rs`).
+//! - On the receive path, the prefix carries two tags ([`prefix`]), one for each end of the path. The ends
+//!   learn each other's tags from the connection IDs of the handshake (`core/handshake.rs`).
 //!
-//! | | what happens | where it is seen |
-//! |---|---|---|
-//! | windows below two packets in flight (quinn's gate makes that a window of three) | two packets | [`FlowMetrics::below_floor`] |
-//! | pacing, by gap or by rate | quinn's own, from the window; a rate becomes a window | [`FlowMetrics::unpaced`] |
-//! | timestamps of a NIC | round trips have both hosts' scheduling in them; [`Config::slack`] | [`metrics::NOT_CARRIED`] |
-//! | ECN in bytes, hop count (TTL) | laws that need them are refused | [`ConfigError::Law`] |
-//!
-//! Tags are 16 bits: beyond 65,535 paths at a time, connections go without telemetry.
+//! A path that migrates to another address is assigned a new tag, so telemetry from the old path is ignored. A
+//! tag is accepted only if the datagram comes from the address that the flow sends to.
 
-mod address;
-mod config;
-mod connect;
-mod context;
-mod controller;
-mod flow;
-mod flows;
-#[cfg(target_os = "linux")]
-mod gather;
-mod handshake;
-pub mod metrics;
-mod peers;
-#[cfg(feature = "perf")]
-pub mod perf;
-mod poseidon;
-pub mod prefix;
-mod running;
-mod runtime;
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg_attr(
+    not(all(feature = "quinn", feature = "s2n")),
+    allow(dead_code, reason = "each stack uses only part of the core")
+)]
+mod core;
+#[cfg(feature = "quinn")]
+pub mod quinn;
 #[cfg(feature = "s2n")]
 pub mod s2n;
-mod shared;
-mod signal;
-mod socket;
-mod stamp;
-mod steer;
-mod strip;
 
-pub use config::{Cause, Config, ConfigError, Decided, Observer, PlainPeers, SUPPLIED};
-pub use connect::ConnectError;
-pub use metrics::{FlowMetrics, Metrics};
-pub use poseidon::Poseidon;
-pub use signal::Mode;
+pub use crate::core::config::{Config, ConfigError, PlainPeers, SUPPLIED_SIGNALS};
+pub use crate::core::metrics::{self, FlowMetrics, Metrics};
+pub use crate::core::mode::Mode;
+pub use crate::core::observer::{Cause, DecisionEvent, Observer};
+pub use crate::core::poseidon::Poseidon;
+pub use crate::core::prefix;
+pub use poseidon_wire::shim::DEFAULT_UDP_PORT;
+
+/// Compiles the example in the README.
+#[cfg(all(doctest, feature = "quinn"))]
+#[doc = include_str!("../README.md")]
+struct ReadmeExample;

@@ -1,9 +1,9 @@
-//! Each controller sees exactly its own path's stamps.
+//! Checks that each controller receives only stamps from its own path.
 
 mod common;
 
-use common::relay::{Link, Relay, stamp_of};
-use common::{Log, bind, connect, echo, endpoint, logged};
+use common::relay::{Link, Relay, expected_stamp};
+use common::{DecisionLog, bind, connect, echo, endpoint, poseidon_with_log};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use core::time::Duration;
 use poseidon_quic::Poseidon;
@@ -12,125 +12,133 @@ use quinn::Endpoint;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What each relay adds to the tag, so that paths through different relays differ too.
-const PER_RELAY: u16 = 1_000;
+/// The difference between the stamp offsets of consecutive relays, which makes their stamps distinct.
+const OFFSET_STEP: u16 = 1_000;
 
-/// Everything that a log tells, against what the relays have stamped: under its own tag, by its own relay.
-fn assert_own_stamps(log: &Log, relays: &BTreeMap<u64, u16>, known: bool) -> usize {
-    let log = log.lock().expect("nobody panics");
-    let mut told = 0;
-    for decided in log.iter() {
-        let Some(delay) = decided.told else { continue };
-        told += 1;
-        let relay = delay.get() / (u64::from(PER_RELAY) << 8);
-        let stamp = u16::try_from(relay).expect("few relays") * PER_RELAY;
-        assert_eq!(delay, stamp_of(stamp, decided.tag), "{decided:?}");
-        if known {
-            assert_eq!(relays.get(&decided.flow), Some(&stamp), "{decided:?}");
+/// Checks that each echoed stamp matches its flow's tag and, if `check_relay` is set, its relay.
+/// `relay_offsets` maps each flow to its relay's stamp offset. Returns the number of stamps.
+fn check_stamps(log: &DecisionLog, relay_offsets: &BTreeMap<u64, u16>, check_relay: bool) -> usize {
+    let log = log.lock().expect("the lock is not poisoned");
+    let mut stamps = 0;
+    for decision in log.iter() {
+        let Some(delay) = decision.echoed_delay else { continue };
+        stamps += 1;
+        let relay = delay.get() / (u64::from(OFFSET_STEP) << 8);
+        let offset = u16::try_from(relay).expect("the number of relays is small") * OFFSET_STEP;
+        assert_eq!(delay, expected_stamp(offset, decision.tag), "{decision:?}");
+        if check_relay {
+            assert_eq!(relay_offsets.get(&decision.flow), Some(&offset), "{decision:?}");
         }
     }
-    told
+    stamps
 }
 
-/// `per_relay` connections through each relay, all from one socket, in `rounds` of opening and closing; with `moves`, the client
-/// changes its port in the middle of each round.
-async fn through_relays(relays: u16, per_relay: usize, rounds: usize, bytes: usize, moves: bool) {
-    let (client, client_log) = logged(|_| ());
-    let (server, server_log) = logged(|_| ());
-    let from = endpoint(Some(&client));
-    let mut switches = Vec::new();
+/// Opens `per_relay` connections through each relay from one socket and closes them, for several rounds. With
+/// `migrate`, the client changes its port in the middle of each round except the first.
+async fn run_through_relays(relays: u16, per_relay: usize, rounds: usize, bytes: usize, migrate: bool) {
+    let (client, client_log) = poseidon_with_log(|_| ());
+    let (server, server_log) = poseidon_with_log(|_| ());
+    let client_endpoint = endpoint(Some(&client));
+    let mut running_relays = Vec::new();
     for number in 0..relays {
-        let to = endpoint(Some(&server)).local_addr().expect("bound");
-        switches.push(Relay::start(to, Link::default(), number * PER_RELAY).await);
+        let address = endpoint(Some(&server)).local_addr().expect("the socket is bound");
+        running_relays.push(Relay::start(address, Link::default(), number * OFFSET_STEP).await);
     }
-    let (mut relay_of, mut ids) = (BTreeMap::new(), 0);
+    let (mut relay_offsets, mut connection_ids) = (BTreeMap::new(), 0);
     for round in 0..rounds {
-        let mut work = Vec::new();
+        let mut tasks = Vec::new();
         let connected = Arc::new(AtomicUsize::new(0));
-        for (number, switch) in (0_u16..).zip(&switches) {
+        for (number, relay) in (0_u16..).zip(&running_relays) {
             for _ in 0..per_relay {
-                let (from, address, connected) = (from.clone(), switch.address, Arc::clone(&connected));
-                work.push((
+                let (endpoint, address) = (client_endpoint.clone(), relay.address);
+                let connected = Arc::clone(&connected);
+                tasks.push((
                     number,
                     tokio::spawn(async move {
-                        let connection = connect(&from, address).await;
+                        let connection = connect(&endpoint, address).await;
                         connected.fetch_add(1, Relaxed);
                         echo(&connection, bytes).await;
-                        let flow = Poseidon::metrics_of(&connection).expect("our controller").number;
+                        let flow = Poseidon::metrics_of(&connection)
+                            .expect("Poseidon controls the connection")
+                            .number;
                         (connection, flow)
                     }),
                 ));
             }
         }
-        if moves && round > 0 {
-            // QUIC forbids to move before the handshake is over: such a connection is lost, with any stack.
-            common::until("all are connected", || connected.load(Relaxed) == work.len()).await;
+        if migrate && round > 0 {
+            // QUIC forbids migration during the handshake.
+            let all_connected = || connected.load(Relaxed) == tasks.len();
+            common::wait_until("all connections are open", all_connected).await;
             tokio::time::sleep(Duration::from_millis(100)).await;
-            from.rebind(bind()).expect("a port is free");
+            client_endpoint.rebind(bind()).expect("a port is free");
         }
         let mut connections = Vec::new();
-        for (number, task) in work {
-            let (connection, flow) = task.await.expect("it echoes");
-            relay_of.insert(flow, number * PER_RELAY);
+        for (number, task) in tasks {
+            let (connection, flow) = task.await.expect("the echo succeeds");
+            relay_offsets.insert(flow, number * OFFSET_STEP);
             connections.push(connection);
         }
-        if moves {
-            // After the move too.
-            let again: Vec<_> = connections
+        if migrate {
+            // Also transfer data after the migration.
+            let transfers: Vec<_> = connections
                 .iter()
                 .cloned()
                 .map(|connection| tokio::spawn(async move { echo(&connection, bytes / 8).await }))
                 .collect();
-            for task in again {
-                task.await.expect("it echoes");
+            for task in transfers {
+                task.await.expect("the echo succeeds");
             }
         }
         for connection in connections {
             connection.close(0_u32.into(), b"");
         }
-        from.wait_idle().await;
-        for switch in &switches {
-            let ([to_server, from_server], here) = switch.take_tags();
-            ids += here;
-            // The client's paths lead to the same address all the time.
-            assert_eq!(to_server, 1, "a connection id went under two tags");
-            let most = if moves { 2 } else { 1 };
-            assert!(from_server <= most, "a connection id went under {from_server} tags");
+        client_endpoint.wait_idle().await;
+        for relay in &running_relays {
+            let ([to_server, from_server], ids) = relay.take_tag_counts();
+            connection_ids += ids;
+            // The remote address of the client's paths never changes.
+            assert_eq!(to_server, 1, "a connection ID has several tags");
+            let max_tags = if migrate { 2 } else { 1 };
+            assert!(from_server <= max_tags, "a connection ID has {from_server} tags");
         }
     }
-    let told = assert_own_stamps(&client_log, &relay_of, true);
-    let server_told = assert_own_stamps(&server_log, &relay_of, false);
+    let client_stamps = check_stamps(&client_log, &relay_offsets, true);
+    let server_stamps = check_stamps(&server_log, &relay_offsets, false);
     let connections = usize::from(relays) * per_relay * rounds;
-    if moves {
-        // A path that moved has another tag: so many were there.
-        let moved = tags_of_flows(&server_log).values().filter(|tags| tags.len() > 1).count();
-        println!("{moved} paths moved");
-        assert!(moved >= connections / 4, "{moved} of {connections} paths moved");
+    if migrate {
+        // Each migrated path has several tags.
+        let migrated = tags_by_flow(&server_log).values().filter(|tags| tags.len() > 1).count();
+        println!("{migrated} paths migrated");
+        assert!(migrated >= connections / 4, "{migrated} of {connections} paths migrated");
     }
-    println!("{connections} connections, {ids} connection ids, {told} and {server_told} stamps");
     println!(
-        "\n{{\"test\":\"identity\",\"connections\":{connections},\"connection_ids\":{ids},\"client_stamps\":{told},\
-         \"server_stamps\":{server_told}}}"
+        "{connections} connections, {connection_ids} connection IDs, {client_stamps} and {server_stamps} stamps"
     );
-    assert_eq!(relay_of.len(), connections);
-    // About ten each; on a busy machine an ACK stands for more packets.
-    assert!(told >= 5 * connections && server_told >= 5 * connections, "{told} and {server_told} stamps");
-    nothing_left(&client, &server, &from).await;
+    println!(
+        "\n{{\"test\":\"identity\",\"connections\":{connections},\"connection_ids\":{connection_ids},\"client_stamps\":{client_stamps},\
+         \"server_stamps\":{server_stamps}}}"
+    );
+    assert_eq!(relay_offsets.len(), connections);
+    // An idle machine reports about ten stamps per connection. On a busy machine, an ACK covers more packets.
+    let expected = 5 * connections;
+    assert!(client_stamps >= expected && server_stamps >= expected, "{client_stamps} and {server_stamps}");
+    assert_no_flow_remains(&client, &server, &client_endpoint).await;
 }
 
-fn tags_of_flows(log: &Log) -> BTreeMap<u64, BTreeSet<Tag>> {
+fn tags_by_flow(log: &DecisionLog) -> BTreeMap<u64, BTreeSet<Tag>> {
     let mut tags = BTreeMap::<u64, BTreeSet<Tag>>::new();
-    for decided in log.lock().expect("nobody panics").iter() {
-        tags.entry(decided.flow).or_default().insert(decided.tag);
+    for decision in log.lock().expect("the lock is not poisoned").iter() {
+        tags.entry(decision.flow).or_default().insert(decision.tag);
     }
     tags
 }
 
-async fn nothing_left(client: &Poseidon, server: &Poseidon, from: &Endpoint) {
-    from.close(0_u32.into(), b"");
+async fn assert_no_flow_remains(client: &Poseidon, server: &Poseidon, client_endpoint: &Endpoint) {
+    client_endpoint.close(0_u32.into(), b"");
     for poseidon in [client, server] {
         let poseidon = Arc::new(poseidon.clone());
-        common::until("no flow is left", || {
+        common::wait_until("no flow remains", || {
             let metrics = poseidon.metrics();
             metrics.flows.is_empty() && metrics.handshakes == 0
         })
@@ -139,23 +147,23 @@ async fn nothing_left(client: &Poseidon, server: &Poseidon, from: &Endpoint) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn sixteen_connections_to_one_peer_see_their_own_stamps() {
-    through_relays(1, 16, 2, 200_000, false).await;
+async fn sixteen_connections_to_one_peer_receive_their_own_stamps() {
+    run_through_relays(1, 16, 2, 200_000, false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn sixty_four_connections_to_eight_peers_see_their_own_stamps() {
-    through_relays(8, 8, 2, 100_000, false).await;
+async fn sixty_four_connections_to_eight_peers_receive_their_own_stamps() {
+    run_through_relays(8, 8, 2, 100_000, false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_client_that_moves_takes_no_stamp_of_its_old_path_along() {
-    through_relays(1, 8, 3, 400_000, true).await;
+async fn migrated_client_ignores_stamps_of_its_old_path() {
+    run_through_relays(1, 8, 3, 400_000, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "minutes, more of everything: .ci/long"]
+#[ignore = "takes minutes: .ci/long"]
 async fn identity_long() {
-    through_relays(8, 8, 40, 1_000_000, true).await;
-    through_relays(1, 16, 40, 1_000_000, true).await;
+    run_through_relays(8, 8, 40, 1_000_000, true).await;
+    run_through_relays(1, 16, 40, 1_000_000, true).await;
 }

@@ -1,23 +1,25 @@
-//! Peers that do not speak the shim are recognised, and served or refused.
+//! Checks that an endpoint recognises peers without the shim, and serves or refuses them.
 
 mod common;
 
-use common::{NAME, connect, echo, endpoint, endpoint_with, poseidon};
-use poseidon_quic::{ConnectError, Mode, PlainPeers, Poseidon};
+use common::{SERVER_NAME, connect, echo, endpoint, endpoint_with_timeout, poseidon};
+use poseidon_quic::quinn::ConnectError;
+use poseidon_quic::{Mode, PlainPeers, Poseidon};
 use quinn::ConnectionError;
 
 const BYTES: usize = 300_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_that_speak_it_know() {
+async fn both_ends_negotiate_the_shim() {
     let (client, server) = (poseidon(|_| ()), poseidon(|_| ()));
-    let (from, to) = (endpoint(Some(&client)), endpoint(Some(&server)));
-    let connection = connect(&from, to.local_addr().expect("bound")).await;
+    let (client_endpoint, server_endpoint) = (endpoint(Some(&client)), endpoint(Some(&server)));
+    let connection =
+        connect(&client_endpoint, server_endpoint.local_addr().expect("the socket is bound")).await;
     echo(&connection, BYTES).await;
-    let flow = Poseidon::metrics_of(&connection).expect("our controller");
-    // No hop measures between them.
-    assert!(flow.speaks_shim && flow.mode == Mode::Delay && flow.acks_with_telemetry == 0, "{flow:?}");
-    assert_eq!(flow.remote, Some(to.local_addr().expect("bound")));
+    let flow = Poseidon::metrics_of(&connection).expect("Poseidon controls the connection");
+    // No hop between the endpoints writes telemetry.
+    assert!(flow.shim_negotiated && flow.mode == Mode::Delay && flow.acks_with_telemetry == 0, "{flow:?}");
+    assert_eq!(flow.remote, Some(server_endpoint.local_addr().expect("the socket is bound")));
     let metrics = server.metrics();
     assert!(metrics.with_prefix > 100 && metrics.plain == 0 && metrics.handshakes == 0, "{metrics:?}");
     assert_eq!(metrics.flows.len(), 1);
@@ -25,49 +27,62 @@ async fn two_that_speak_it_know() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plain_client_is_served() {
+async fn plain_client_is_served() {
     let server = poseidon(|_| ());
-    let (from, to) = (endpoint(None), endpoint(Some(&server)));
-    let connection = connect(&from, to.local_addr().expect("bound")).await;
+    let (client_endpoint, server_endpoint) = (endpoint(None), endpoint(Some(&server)));
+    let connection =
+        connect(&client_endpoint, server_endpoint.local_addr().expect("the socket is bound")).await;
     echo(&connection, BYTES).await;
     let metrics = server.metrics();
-    assert_eq!((metrics.with_prefix, metrics.strangers), (0, 0));
-    assert!(metrics.plain > 100 && !metrics.flows[0].speaks_shim, "{metrics:?}");
-    assert_eq!(server.speaks_shim(from.local_addr().expect("bound")), Some(false));
-    assert!(Poseidon::metrics_of(&connection).is_none(), "plain quinn has a controller of its own");
+    assert_eq!((metrics.with_prefix, metrics.unknown_tag), (0, 0));
+    assert!(metrics.plain > 100 && !metrics.flows[0].shim_negotiated, "{metrics:?}");
+    assert_eq!(
+        server.shim_negotiated(client_endpoint.local_addr().expect("the socket is bound")),
+        Some(false)
+    );
+    assert!(Poseidon::metrics_of(&connection).is_none(), "plain quinn uses its own controller");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plain_server_is_found_out_and_asked_in_its_own_way() {
+async fn client_falls_back_to_plain_quic_for_a_plain_server() {
     let client = poseidon(|_| ());
-    let (from, to) = (endpoint(Some(&client)), endpoint(None));
-    let connection = connect(&from, to.local_addr().expect("bound")).await;
+    let (client_endpoint, server_endpoint) = (endpoint(Some(&client)), endpoint(None));
+    let connection =
+        connect(&client_endpoint, server_endpoint.local_addr().expect("the socket is bound")).await;
     echo(&connection, BYTES).await;
-    let flow = Poseidon::metrics_of(&connection).expect("our controller");
-    assert!(!flow.speaks_shim && flow.mode == Mode::Delay, "{flow:?}");
+    let flow = Poseidon::metrics_of(&connection).expect("Poseidon controls the connection");
+    assert!(!flow.shim_negotiated && flow.mode == Mode::Delay, "{flow:?}");
     assert_eq!(client.metrics().with_prefix, 0);
-    // The second time it is known.
-    assert_eq!(client.speaks_shim(to.local_addr().expect("bound")), Some(false));
-    echo(&connect(&from, to.local_addr().expect("bound")).await, BYTES).await;
+    // The second connection starts with plain QUIC.
+    assert_eq!(
+        client.shim_negotiated(server_endpoint.local_addr().expect("the socket is bound")),
+        Some(false)
+    );
+    echo(&connect(&client_endpoint, server_endpoint.local_addr().expect("the socket is bound")).await, BYTES)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plain_server_is_refused_with_the_reason() {
+async fn connection_error_reports_a_refused_plain_server() {
     let client = poseidon(|config| config.plain_peers = PlainPeers::Refuse);
-    let (from, to) = (endpoint_with(Some(&client), 2), endpoint(None));
-    let address = to.local_addr().expect("bound");
-    let error = client.connect(&from, address, NAME).await.expect_err("it speaks plain QUIC");
+    let (client_endpoint, server_endpoint) = (endpoint_with_timeout(Some(&client), 2), endpoint(None));
+    let address = server_endpoint.local_addr().expect("the socket is bound");
+    let error =
+        client.connect(&client_endpoint, address, SERVER_NAME).await.expect_err("the server uses plain QUIC");
     assert!(matches!(error, ConnectError::PlainPeer(_) | ConnectError::NoShim(_)), "{error:?}");
     let text = error.to_string();
     assert!(text.contains(&address.to_string()) && text.contains("set plain_peers to Serve"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plain_client_is_refused_and_counted() {
+async fn plain_client_is_refused_and_counted() {
     let server = poseidon(|config| config.plain_peers = PlainPeers::Refuse);
-    let (from, to) = (endpoint_with(None, 2), endpoint(Some(&server)));
-    let refused = from.connect(to.local_addr().expect("bound"), NAME).expect("an address").await;
-    assert_eq!(refused.err(), Some(ConnectionError::TimedOut));
+    let (client_endpoint, server_endpoint) = (endpoint_with_timeout(None, 2), endpoint(Some(&server)));
+    let result = client_endpoint
+        .connect(server_endpoint.local_addr().expect("the socket is bound"), SERVER_NAME)
+        .expect("the arguments are valid")
+        .await;
+    assert_eq!(result.err(), Some(ConnectionError::TimedOut));
     let metrics = server.metrics();
     assert!(metrics.refused > 0 && metrics.refused == metrics.plain, "{metrics:?}");
     assert!(metrics.flows.is_empty());

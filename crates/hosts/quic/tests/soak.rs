@@ -1,8 +1,10 @@
-//! Connections that come and go leave nothing behind.
+//! Checks that connections leave no state behind when they close.
 //!
 //! ```text
-//! cargo test -p poseidon-quic --test soak soak_long -- --ignored --nocapture       # ten minutes; SOAK_SECONDS=180 is three
+//! cargo test -p poseidon-quic --features quinn --test soak soak_long -- --ignored --nocapture
 //! ```
+//!
+//! The long test runs for ten minutes, or for `SOAK_SECONDS` seconds if that variable is set.
 
 mod common;
 
@@ -15,58 +17,61 @@ use tokio::time::{Instant, sleep};
 
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// `at_once` connections, each echoing a little, closing and coming again, until the time is over. Gives the memory in use, KiB, in the
-/// second quarter of the time and in its second half.
-async fn soak(at_once: usize, time: Duration, is_bare: bool) -> [u64; 2] {
+/// Keeps `concurrency` connections busy for the given duration. Each connection transfers some data, closes
+/// and is opened again. Returns the resident memory in KiB in the second quarter and in the second half of
+/// the duration.
+async fn soak(concurrency: usize, duration: Duration, is_plain_quinn: bool) -> [u64; 2] {
     let (client, server) = (poseidon(|_| ()), poseidon(|_| ()));
-    let [from, to] = [&client, &server].map(|poseidon| endpoint((!is_bare).then_some(poseidon)));
-    let address = to.local_addr().expect("bound");
-    let end = Instant::now() + time;
-    let done = Arc::new(AtomicU64::new(0));
-    let workers: Vec<_> = (0..at_once)
+    let [client_endpoint, server_endpoint] =
+        [&client, &server].map(|poseidon| endpoint((!is_plain_quinn).then_some(poseidon)));
+    let address = server_endpoint.local_addr().expect("the socket is bound");
+    let end = Instant::now() + duration;
+    let completed = Arc::new(AtomicU64::new(0));
+    let workers: Vec<_> = (0..concurrency)
         .map(|worker| {
-            let (from, to, done) = (from.clone(), to.clone(), Arc::clone(&done));
+            let (client, server) = (client_endpoint.clone(), server_endpoint.clone());
+            let completed = Arc::clone(&completed);
             tokio::spawn(async move {
                 while Instant::now() < end {
-                    // A closed connection is kept for three timeouts, which are seconds where a machine is busy. Memory is the most that
-                    // were ever kept at a time, so that is bounded.
-                    while from.open_connections().max(to.open_connections()) >= 2 * at_once {
+                    // quinn keeps a closed connection for three probe timeouts, which is seconds on a busy
+                    // machine. Memory grows with the number of such connections, so this loop limits that
+                    // number.
+                    while client.open_connections().max(server.open_connections()) >= 2 * concurrency {
                         sleep(PAUSE / 20).await;
                     }
-                    let connection = connect(&from, address).await;
+                    let connection = connect(&client, address).await;
                     echo(&connection, 2_000 + worker * 100).await;
                     connection.close(0_u32.into(), b"");
-                    done.fetch_add(1, Relaxed);
-                    // Without a pause, those that are kept are most.
+                    completed.fetch_add(1, Relaxed);
+                    // Without a pause, most connections in memory would already be closed.
                     sleep(PAUSE).await;
                 }
             })
         })
         .collect();
-    // Sizes are taken when everything has been allocated that a steady state needs.
     let mut sizes = Vec::new();
-    let mut most_flows = 0;
+    let mut max_flows = 0;
     while Instant::now() < end {
-        sleep(time / 20).await;
+        sleep(duration / 20).await;
         sizes.push(resident_kib());
         let flows = [&client, &server].map(|poseidon| poseidon.metrics().flows.len());
-        most_flows = flows.into_iter().max().max(Some(most_flows)).unwrap_or(0);
+        max_flows = flows.into_iter().max().max(Some(max_flows)).unwrap_or(0);
         println!(
             "{:6} connections so far; open {} and {}, flows {flows:?}; resident {} KiB",
-            done.load(Relaxed),
-            from.open_connections(),
-            to.open_connections(),
+            completed.load(Relaxed),
+            client_endpoint.open_connections(),
+            server_endpoint.open_connections(),
             resident_kib(),
         );
     }
     for worker in workers {
-        worker.await.expect("no panic");
+        worker.await.expect("the task does not panic");
     }
-    from.wait_idle().await;
-    to.wait_idle().await;
-    assert_eq!([from.open_connections(), to.open_connections()], [0, 0]);
+    client_endpoint.wait_idle().await;
+    server_endpoint.wait_idle().await;
+    assert_eq!([client_endpoint.open_connections(), server_endpoint.open_connections()], [0, 0]);
     for poseidon in [&client, &server] {
-        common::until("no flow and no handshake is left", || {
+        common::wait_until("no flow and no handshake remains", || {
             let metrics = poseidon.metrics();
             metrics.flows.is_empty() && metrics.handshakes == 0
         })
@@ -75,14 +80,14 @@ async fn soak(at_once: usize, time: Duration, is_bare: bool) -> [u64; 2] {
     let half = sizes.len() / 2;
     let (early, late) = (median(&sizes[half / 2..half]), median(&sizes[half..]));
     println!(
-        "{} connections, {most_flows} flows at most; resident {early} KiB in the second quarter, {late} KiB in the second half",
-        done.load(Relaxed)
+        "{} connections, at most {max_flows} flows; resident {early} KiB in the second quarter, {late} KiB in the second half",
+        completed.load(Relaxed)
     );
     println!(
-        "\n{{\"test\":\"soak\",\"connections\":{},\"most_flows\":{most_flows},\"early_kib\":{early},\"late_kib\":{late}}}",
-        done.load(Relaxed)
+        "\n{{\"test\":\"soak\",\"connections\":{},\"most_flows\":{max_flows},\"early_kib\":{early},\"late_kib\":{late}}}",
+        completed.load(Relaxed)
     );
-    assert!(done.load(Relaxed) >= at_once as u64);
+    assert!(completed.load(Relaxed) >= concurrency as u64);
     [early, late]
 }
 
@@ -93,32 +98,33 @@ fn median(sizes: &[u64]) -> u64 {
 }
 
 fn resident_kib() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("it is there");
-    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number")
+    let status = fs::read_to_string("/proc/self/status").expect("the system is Linux");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("Linux reports VmRSS");
+    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("the value is a number")
 }
 
-/// Seconds are too short for memory to settle; what is held per connection is counted.
+/// Memory use does not settle within a few seconds, so this test checks only flows and handshakes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_connections_come_and_go() {
+async fn two_hundred_connections_leave_no_state() {
     soak(200, Duration::from_secs(6), false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "ten minutes: .ci/long"]
 async fn soak_long() {
-    let [early, late] = soak(200, asked(), false).await;
+    let [early, late] = soak(200, soak_duration(), false).await;
     assert!(late < early + early / 20, "memory grew from {early} to {late} KiB");
 }
 
-/// To compare with: what quinn itself does on the same machine.
+/// Runs the same load on plain quinn, for comparison.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "run by hand: plain quinn with the same connections"]
 async fn soak_bare() {
-    soak(200, asked(), true).await;
+    soak(200, soak_duration(), true).await;
 }
 
-fn asked() -> Duration {
-    let seconds = env::var("SOAK_SECONDS").map_or(600, |text| text.parse().expect("a number of seconds"));
+fn soak_duration() -> Duration {
+    let seconds =
+        env::var("SOAK_SECONDS").map_or(600, |text| text.parse().expect("SOAK_SECONDS is a number"));
     Duration::from_secs(seconds)
 }

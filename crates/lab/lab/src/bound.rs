@@ -1,42 +1,44 @@
-//! Values that are known exactly, or only to lie above something: what a percentile is that falls among messages that never finished.
+//! Values that are known exactly or only within bounds.
+//!
+//! A percentile that falls among unfinished messages has only a lower bound.
 
 use core::fmt;
 use core::ops::{Add, Div, Mul, Sub};
 
-/// Where a value lies: exactly somewhere, or at least this and at most that.
+/// Lower and upper bounds on a value. If the value is known exactly, the bounds are equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// It is at least this.
+    /// The lower bound.
     pub low: f64,
-    /// It is at most this.
+    /// The upper bound.
     pub high: f64,
 }
 
 impl Bounds {
-    /// Nothing is known.
+    /// Unbounded in both directions.
     const UNKNOWN: Self = Self { low: f64::NEG_INFINITY, high: f64::INFINITY };
 
-    /// A known value.
+    /// Creates the bounds of an exactly known value.
     pub const fn exact(value: f64) -> Self {
         Self { low: value, high: value }
     }
 
-    /// Something at or above this.
+    /// Creates bounds with no upper limit.
     pub const fn at_least(low: f64) -> Self {
         Self { low, high: f64::INFINITY }
     }
 
-    /// The value, where it is known.
+    /// Returns the value if it is known.
     pub fn value(self) -> Option<f64> {
         (self.low == self.high && self.low.is_finite()).then_some(self.low)
     }
 
-    /// Whether neither end is a number that says anything.
+    /// Returns whether neither bound is finite.
     pub fn is_unknown(self) -> bool {
         !self.low.is_finite() && !self.high.is_finite()
     }
 
-    /// Whether it is above a limit; `None` where the bounds do not decide it.
+    /// Returns whether the value is above a limit; `None` if the bounds are inconclusive.
     pub fn is_above(self, limit: f64) -> Option<bool> {
         match self {
             _ if self.low > limit => Some(true),
@@ -45,7 +47,7 @@ impl Bounds {
         }
     }
 
-    /// Whether it is below a limit; `None` where the bounds do not decide it.
+    /// Returns whether the value is below a limit; `None` if the bounds are inconclusive.
     pub fn is_below(self, limit: f64) -> Option<bool> {
         match self {
             _ if self.high < limit => Some(true),
@@ -54,7 +56,7 @@ impl Bounds {
         }
     }
 
-    /// Whether it is within a range, ends included; `None` where the bounds do not decide it.
+    /// Returns whether the value lies within an inclusive range; `None` if the bounds are inconclusive.
     pub fn is_within(self, [low, high]: [f64; 2]) -> Option<bool> {
         match self {
             _ if self.low >= low && self.high <= high => Some(true),
@@ -63,7 +65,7 @@ impl Bounds {
         }
     }
 
-    /// Its natural logarithm; unknown below zero.
+    /// Returns bounds on the natural logarithm, which are unknown for negative values.
     #[must_use]
     pub fn ln(self) -> Self {
         if self.high <= 0.0 || self.low.is_nan() {
@@ -72,7 +74,7 @@ impl Bounds {
         Self { low: libm::log(self.low.max(0.0)), high: libm::log(self.high) }
     }
 
-    /// The smallest bounds that hold all of these; unknown if one of them is not a number.
+    /// Returns the tightest bounds that contain all values, or unknown bounds if any value is NaN.
     fn around(values: &[f64]) -> Self {
         if values.iter().any(|value| value.is_nan()) {
             return Self::UNKNOWN;
@@ -101,7 +103,7 @@ impl Sub for Bounds {
 impl Mul for Bounds {
     type Output = Self;
     fn mul(self, other: Self) -> Self {
-        // Nothing of something unbounded is nothing: the bound stands for a finite number.
+        // Zero times an infinite bound is zero, because the value itself is finite.
         let product = |a: f64, b: f64| if a == 0.0 || b == 0.0 { 0.0 } else { a * b };
         Self::around(&[
             product(self.low, other.low),
@@ -121,7 +123,7 @@ impl Div for Bounds {
         if other.low <= 0.0 && other.high >= 0.0 {
             return Self::UNKNOWN;
         }
-        // Both bounds may be without end: their quotient is then between nothing and anything.
+        // Both upper bounds may be infinite. The quotient then lies between zero and infinity.
         let quotient = |a: f64, b: f64| if b.is_infinite() { 0.0 } else { a / b };
         Self::around(&[
             quotient(self.low, other.low),
@@ -133,9 +135,9 @@ impl Div for Bounds {
 }
 
 impl fmt::Display for Bounds {
-    /// A value, or what is known of it: `above 12.3`.
+    /// Formats the value, or its bounds if the value is not known exactly: `above 12.3`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = crate::report::number;
+        let number = crate::number::format_number;
         match (self.low.is_finite(), self.high.is_finite()) {
             (true, true) if self.low == self.high => f.write_str(&number(self.low)),
             (true, true) => write!(f, "{} to {}", number(self.low), number(self.high)),
@@ -152,36 +154,39 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_bound_decides_what_it_can() {
-        let late = Bounds::at_least(10.0);
-        assert_eq!((late.is_above(9.0), late.is_above(10.0), late.is_above(11.0)), (Some(true), None, None));
-        assert_eq!((late.is_below(10.0), late.is_below(11.0)), (Some(false), None));
-        assert_eq!((late.is_within([1.0, 9.0]), late.is_within([1.0, 20.0])), (Some(false), None));
+    fn a_lower_bound_decides_some_comparisons() {
+        let above_ten = Bounds::at_least(10.0);
+        assert_eq!(
+            (above_ten.is_above(9.0), above_ten.is_above(10.0), above_ten.is_above(11.0)),
+            (Some(true), None, None)
+        );
+        assert_eq!((above_ten.is_below(10.0), above_ten.is_below(11.0)), (Some(false), None));
+        assert_eq!((above_ten.is_within([1.0, 9.0]), above_ten.is_within([1.0, 20.0])), (Some(false), None));
         assert_eq!(Bounds::exact(3.0).is_within([3.0, 4.0]), Some(true));
         assert_eq!(Bounds::exact(3.0).is_above(3.0), Some(false));
     }
 
     #[test]
-    fn arithmetic_keeps_what_is_known() {
-        let (five, late) = (Bounds::exact(5.0), Bounds::at_least(10.0));
-        assert_eq!(five / late, Bounds { low: 0.0, high: 0.5 });
-        assert_eq!(late / five, Bounds::at_least(2.0));
-        assert_eq!(Bounds::exact(1.0) - five / late, Bounds { low: 0.5, high: 1.0 });
-        assert_eq!(late - five, Bounds::at_least(5.0));
-        assert_eq!(late / late, Bounds { low: 0.0, high: f64::INFINITY });
-        assert!((late - late).is_unknown());
+    fn arithmetic_propagates_bounds() {
+        let (five, above_ten) = (Bounds::exact(5.0), Bounds::at_least(10.0));
+        assert_eq!(five / above_ten, Bounds { low: 0.0, high: 0.5 });
+        assert_eq!(above_ten / five, Bounds::at_least(2.0));
+        assert_eq!(Bounds::exact(1.0) - five / above_ten, Bounds { low: 0.5, high: 1.0 });
+        assert_eq!(above_ten - five, Bounds::at_least(5.0));
+        assert_eq!(above_ten / above_ten, Bounds { low: 0.0, high: f64::INFINITY });
+        assert!((above_ten - above_ten).is_unknown());
         assert_eq!((five / Bounds::exact(2.0)).value(), Some(2.5));
         assert_eq!((five / Bounds::exact(0.0)).value(), None);
     }
 
     proptest! {
         #[test]
-        fn the_result_of_values_within_bounds_lies_within_the_bounds_of_the_result(
-            a in -10.0..10.0f64, above_a in 0.0..5.0f64, b in -10.0..10.0f64, above_b in 0.0..5.0f64,
-            at_a in 0.0..=1.0f64, at_b in 0.0..=1.0f64,
+        fn bounds_of_a_result_contain_every_possible_result(
+            a in -10.0..10.0f64, width_a in 0.0..5.0f64, b in -10.0..10.0f64, width_b in 0.0..5.0f64,
+            position_a in 0.0..=1.0f64, position_b in 0.0..=1.0f64,
         ) {
-            let (x, y) = (Bounds { low: a, high: a + above_a }, Bounds { low: b, high: b + above_b });
-            let (p, q) = (a + at_a * above_a, b + at_b * above_b);
+            let (x, y) = (Bounds { low: a, high: a + width_a }, Bounds { low: b, high: b + width_b });
+            let (p, q) = (a + position_a * width_a, b + position_b * width_b);
             for (bounds, value) in [(x + y, p + q), (x - y, p - q), (x * y, p * q), (x / y, p / q)] {
                 let slack = 1e-9 * (1.0 + value.abs());
                 prop_assert!(bounds.low <= value + slack && bounds.high >= value - slack, "{bounds:?} {value}");

@@ -1,78 +1,82 @@
-//! Slowdown by the size of messages: logarithmic bins, each with enough messages for its percentile.
+//! Slowdown by message size, in logarithmic bins with enough messages for a percentile.
 
-use crate::judge::Ran;
 use crate::reduce::not_reached;
-use crate::samples::{PERCENTILES, SizedSlowdown, needed, too_few};
+use crate::samples::{PERCENTILES, SizedSlowdown, TooFewMessages, needed_messages};
+use crate::summary::RunSummary;
 
-/// Most bins.
-const MOST_BINS: usize = 10;
+/// The maximum number of bins.
+const MAX_BINS: usize = 10;
 
-/// A curve that a figure may ask for: `short.slowdown_p99_by_size`.
+/// A curve name in a figure, such as `short.slowdown_p99_by_size`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BySize<'a> {
-    /// The traffic or class.
-    pub of: &'a str,
+pub struct CurveName<'a> {
+    /// The traffic pattern or message class.
+    pub owner: &'a str,
     share: f64,
-    word: &'static str,
+    percentile: &'static str,
 }
 
-/// Reads the name of a curve; `None` if it is the name of something else.
-pub fn parse(name: &str) -> Option<BySize<'_>> {
-    let (of, last) = name.rsplit_once('.')?;
-    let word = last.strip_prefix("slowdown_")?.strip_suffix("_by_size")?;
-    let (share, word) = PERCENTILES.into_iter().find(|(_, known)| *known == word)?;
-    Some(BySize { of, share, word })
+/// Parses a curve name; returns `None` for any other name.
+pub fn parse(name: &str) -> Option<CurveName<'_>> {
+    let (owner, last) = name.rsplit_once('.')?;
+    let percentile = last.strip_prefix("slowdown_")?.strip_suffix("_by_size")?;
+    let (share, percentile) = PERCENTILES.into_iter().find(|(_, known)| *known == percentile)?;
+    Some(CurveName { owner, share, percentile })
 }
 
-/// The names of the curves of a traffic or class.
-pub fn names(of: &str) -> impl Iterator<Item = String> + '_ {
-    PERCENTILES.iter().map(move |(_, word)| format!("{of}.slowdown_{word}_by_size"))
+/// Returns the curve names for a traffic pattern or message class.
+pub fn curve_names(owner: &str) -> impl Iterator<Item = String> + '_ {
+    PERCENTILES.iter().map(move |(_, percentile)| format!("{owner}.slowdown_{percentile}_by_size"))
 }
 
-/// A curve: the size in the middle of each bin and the percentile of its slowdowns, infinite where it was not reached.
+/// A curve with one point per bin: the median message size and a slowdown percentile. The percentile is infinite if it
+/// falls among unfinished messages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
-    /// Size in bytes and slowdown.
+    /// The message size in bytes and the slowdown of each point.
     pub points: Vec<(f64, f64)>,
-    /// What was not reached, or why there is no curve.
+    /// Notes on infinite percentiles, or why there is no curve.
     pub notes: Vec<String>,
 }
 
-/// The curve over the messages of all these runs.
-pub fn curve<'a>(metric: &BySize<'_>, runs: impl Iterator<Item = &'a Ran>) -> Curve {
+/// Computes a curve from the messages of all runs.
+pub fn compute_curve<'a>(name: &CurveName<'_>, runs: impl Iterator<Item = &'a RunSummary>) -> Curve {
     let mut messages: Vec<SizedSlowdown> = Vec::new();
     let mut has_runs = false;
     for run in runs {
         has_runs = true;
-        let of_phase =
-            run.summary.phases.iter().filter_map(|phase| run.messages.selection(&phase.name, metric.of));
-        messages.extend(of_phase.flat_map(|selection| &selection.sizes));
+        let selections =
+            run.summary.phases.iter().filter_map(|phase| run.messages.selection(&phase.name, name.owner));
+        messages.extend(selections.flat_map(|selection| &selection.sizes));
     }
     if !has_runs {
         return Curve::default();
     }
     messages.sort_unstable_by(|a, b| a.bytes.cmp(&b.bytes).then(a.slowdown.total_cmp(&b.slowdown)));
-    if messages.len() < needed(metric.share) {
-        return Curve { points: Vec::new(), notes: vec![too_few(metric.word, metric.share, messages.len())] };
+    if messages.len() < needed_messages(name.share) {
+        let error = TooFewMessages::new(name.percentile, name.share, messages.len());
+        return Curve { points: Vec::new(), notes: vec![error.to_string()] };
     }
     let mut curve = Curve::default();
-    let (mut lost, mut in_lost) = (0, 0);
-    for bin in bins(&messages, needed(metric.share)) {
-        let middle = bin[bin.len() / 2].bytes as f64;
-        let value = percentile(bin, metric.share);
+    // Counts unfinished messages and all messages, in bins with an infinite percentile.
+    let (mut unfinished, mut total) = (0, 0);
+    for bin in bins(&messages, needed_messages(name.share)) {
+        let median_size = bin[bin.len() / 2].bytes as f64;
+        let value = percentile(bin, name.share);
         if value.is_infinite() {
-            lost += bin.iter().filter(|message| !message.is_finished).count();
-            in_lost += bin.len();
+            unfinished += bin.iter().filter(|message| !message.is_finished).count();
+            total += bin.len();
         }
-        curve.points.push((middle, value));
+        curve.points.push((median_size, value));
     }
-    if in_lost > 0 {
-        curve.notes.push(format!("{} in bins at the top edge", not_reached(lost as f64 / in_lost as f64)));
+    if total > 0 {
+        let share = unfinished as f64 / total as f64;
+        curve.notes.push(format!("{} in bins at the top edge", not_reached(share)));
     }
     curve
 }
 
-/// The percentile of some slowdowns, those that did not finish being infinite.
+/// Returns a slowdown percentile. Unfinished messages have an infinite slowdown.
 fn percentile(messages: &[SizedSlowdown], share: f64) -> f64 {
     let slowdown = |message: &SizedSlowdown| {
         if message.is_finished { f64::from(message.slowdown) } else { f64::INFINITY }
@@ -82,30 +86,30 @@ fn percentile(messages: &[SizedSlowdown], share: f64) -> f64 {
     crate::stats::percentile(&slowdowns, share).unwrap_or(f64::NAN)
 }
 
-/// Cuts messages that are sorted by size into bins of equal width on a logarithmic scale; one with fewer messages than `least` is joined
-/// with the next, and the last with the one before.
-fn bins(messages: &[SizedSlowdown], least: usize) -> Vec<&[SizedSlowdown]> {
+/// Splits messages sorted by size into bins of equal width on a logarithmic scale. A bin with fewer than `min_messages`
+/// messages is merged with the next bin. If the last bin is too small, it is merged with the previous bin.
+fn bins(messages: &[SizedSlowdown], min_messages: usize) -> Vec<&[SizedSlowdown]> {
     let [first, .., last] = messages else { return vec![messages] };
     let (low, high) = (libm::log(first.bytes.max(1) as f64), libm::log(last.bytes.max(1) as f64));
     let mut ends = Vec::new();
-    let mut begin = 0;
-    for number in 1..=MOST_BINS {
-        let edge = libm::exp(low + (high - low) * number as f64 / MOST_BINS as f64);
+    let mut start = 0;
+    for number in 1..=MAX_BINS {
+        let edge = libm::exp(low + (high - low) * number as f64 / MAX_BINS as f64);
         let end = match number {
-            MOST_BINS => messages.len(),
+            MAX_BINS => messages.len(),
             _ => messages.partition_point(|message| (message.bytes as f64) < edge),
         };
-        if end - begin >= least {
+        if end - start >= min_messages {
             ends.push(end);
-            begin = end;
+            start = end;
         }
     }
     match ends.last_mut() {
         Some(end) => *end = messages.len(),
         None => ends.push(messages.len()),
     }
-    let begins = core::iter::once(0).chain(ends.iter().copied());
-    begins.zip(&ends).map(|(begin, end)| &messages[begin..*end]).collect()
+    let starts = core::iter::once(0).chain(ends.iter().copied());
+    starts.zip(&ends).map(|(start, end)| &messages[start..*end]).collect()
 }
 
 #[cfg(test)]
@@ -117,41 +121,42 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read() {
-        let read = parse("short.slowdown_p99_by_size").expect("a curve");
-        assert_eq!((read.of, read.share), ("short", 0.99));
+    fn curve_names_are_parsed() {
+        let name = parse("short.slowdown_p99_by_size").expect("this is a curve name");
+        assert_eq!((name.owner, name.share), ("short", 0.99));
         assert_eq!(parse("short.slowdown_p99"), None);
         assert_eq!(parse("short.rate_gbps"), None);
     }
 
     #[test]
     fn there_are_at_most_ten_bins_and_each_has_enough_messages() {
-        // 100 of each power of two from 1 to 2^19: ten bins of two powers each.
+        // With 100 messages for each power of two from 1 to 2^19, ten bins cover two powers each.
         let even = messages((0..2_000).map(|n| 1 << (n / 100)));
-        let of = |least| bins(&even, least).iter().map(|bin| bin.len()).collect::<Vec<_>>();
-        assert_eq!(of(20), [200; 10]);
-        assert_eq!(of(150), [200; 10]);
-        assert_eq!(of(201), [400; 5], "joined two by two");
-        assert_eq!(of(900), [1_000, 1_000]);
-        assert_eq!(of(1_001), [2_000]);
-        assert_eq!(bins(&messages(core::iter::repeat_n(1_000, 50)), 20).len(), 1, "one size, one bin");
+        let lengths =
+            |min_messages| bins(&even, min_messages).iter().map(|bin| bin.len()).collect::<Vec<_>>();
+        assert_eq!(lengths(20), [200; 10]);
+        assert_eq!(lengths(150), [200; 10]);
+        assert_eq!(lengths(201), [400; 5], "bins are merged in pairs");
+        assert_eq!(lengths(900), [1_000, 1_000]);
+        assert_eq!(lengths(1_001), [2_000]);
+        assert_eq!(bins(&messages(core::iter::repeat_n(1_000, 50)), 20).len(), 1, "equal sizes share a bin");
     }
 
     #[test]
     fn every_message_is_in_one_bin() {
         let skewed = messages((0..1_000_u64).map(|n| 100 + n * n * n));
-        for least in [1, 20, 333, 2_000] {
-            let bins = bins(&skewed, least);
-            assert!(bins.len() <= MOST_BINS);
+        for min_messages in [1, 20, 333, 2_000] {
+            let bins = bins(&skewed, min_messages);
+            assert!(bins.len() <= MAX_BINS);
             assert_eq!(bins.concat(), skewed);
-            assert!(bins.len() == 1 || bins.iter().all(|bin| bin.len() >= least), "{least}");
+            assert!(bins.len() == 1 || bins.iter().all(|bin| bin.len() >= min_messages), "{min_messages}");
         }
     }
 
     #[test]
-    fn a_percentile_among_the_unfinished_is_infinite() {
-        let mut some = messages(core::iter::repeat_n(10, 100));
-        some[..2].iter_mut().for_each(|message| message.is_finished = false);
-        assert_eq!((percentile(&some, 0.98), percentile(&some, 0.99)), (1.0, f64::INFINITY));
+    fn a_percentile_among_unfinished_messages_is_infinite() {
+        let mut messages = messages(core::iter::repeat_n(10, 100));
+        messages[..2].iter_mut().for_each(|message| message.is_finished = false);
+        assert_eq!((percentile(&messages, 0.98), percentile(&messages, 0.99)), (1.0, f64::INFINITY));
     }
 }

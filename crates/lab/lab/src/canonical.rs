@@ -1,101 +1,104 @@
-//! The canonical text of a resolved plan, and its hash.
+//! The canonical text of a resolved run, and its hash.
 //!
-//! Every field is written by name, in a fixed order, in base units (picoseconds, nanoseconds, bytes, bits per second). Structs are
-//! taken apart without `..`, so a new field does not compile until it is written here. The text does not depend on how a type is printed
-//! for debugging, on the program's version or on the machine: two programs that resolve a scenario to the same plan give the same hash.
+//! Every field is written by name, in a fixed order, in base units (picoseconds, nanoseconds, bytes, bits per second).
+//! Structs are destructured without `..`, so a new field breaks the build until this module writes it. The text does
+//! not depend on `Debug` formats, on the program version or on the machine. Two programs that resolve a scenario to the
+//! same plan compute the same hash.
 
-use crate::resolve::{BufferOf, ClassOf, GroupOf, QueueOf, Resolved, Window};
+use crate::manifest::short_hex;
+use crate::resolve::{MessageClass, PhaseWindow, ResolvedRun, TrafficGroup, WatchedBuffers, WatchedQueue};
 use crate::scenario::{Analytic, Label};
-use crate::store::hex;
 use core::fmt::{self, Display, Write};
 use poseidon_laws::AnyParams;
-use poseidon_laws::parts::plb::PlbParams;
-use poseidon_plan::changes::{Change, LinkEvent};
+use poseidon_laws::plb::PlbParams;
+use poseidon_plan::link_changes::{LinkChange, LinkEvent};
 use poseidon_plan::patterns::Group;
 use poseidon_plan::switch::{
-    AnyBuffer, AnyMark, DelayCarrier, Direction, Pause, RecordCarrier, Silence, Stamp, Switch,
+    AnyBufferPolicy, AnyMarkPolicy, DelayCarrier, MarkDirection, Pause, RecordCarrier, Stamp, Switch,
+    TelemetryOff,
 };
 use poseidon_plan::topology::{Chain, Edge, Rotor, Tiers};
-use poseidon_plan::traffic::{After, Amount, Connection, Event, Message};
-use poseidon_plan::transport::{Acks, Echo, Eligibility, Recovery, Spread, Transport};
-use poseidon_plan::{Link, Plan, Topology};
+use poseidon_plan::traffic::{Amount, Connection, Dependency, Event, Message};
+use poseidon_plan::transport::{Acks, Echo, Eligibility, LoadBalancing, Recovery, Transport};
+use poseidon_plan::{Link, Plan, SwitchPort, Topology};
 use poseidon_types::params::ParamInfo;
 use sha2::{Digest, Sha256};
 
-/// The hash of a resolved plan: what runs and what is measured in it.
-pub fn plan_hash(resolved: &Resolved) -> String {
+/// Returns the hash of a resolved run, which covers its plan and its measurements.
+pub fn plan_hash(resolved: &ResolvedRun) -> String {
     let mut hasher = Hasher::default();
-    write_resolved(resolved, &mut hasher).expect("hashing does not fail");
-    hex(hasher.finish().as_ref())
+    write_resolved(resolved, &mut hasher).expect("writing to the hasher cannot fail");
+    short_hex(hasher.finish().as_ref())
 }
 
-/// The hash of a closed form, which has no plan.
-pub fn closed_form_hash(which: Analytic, labels: &[Label]) -> String {
-    let mut text = format!("closed-form {}\n", closed_form_name(which));
+/// Returns the hash of a closed-form model, which has no plan.
+pub fn closed_form_hash(form: Analytic, labels: &[Label]) -> String {
+    let mut text = format!("closed-form {}\n", closed_form_name(form));
     for Label { sweep, value } in labels {
         text.push_str(&format!("{sweep:?} {value:?}\n"));
     }
-    hex(&Sha256::digest(text))
+    short_hex(&Sha256::digest(text))
 }
 
-/// The canonical text of a resolved plan.
-pub fn plan_text(resolved: &Resolved) -> String {
+/// Returns the canonical text of a resolved run.
+pub fn plan_text(resolved: &ResolvedRun) -> String {
     let mut text = String::new();
-    write_resolved(resolved, &mut text).expect("a text takes everything");
+    write_resolved(resolved, &mut text).expect("writing to a string cannot fail");
     text
 }
 
-/// Hashes text as it is written, many words at a time: words are short, and a call of the hash function is not free.
+/// Hashes text as it is written. Short writes are buffered to reduce the number of hash function calls.
 #[derive(Default)]
 struct Hasher {
     hash: Sha256,
-    not_hashed: String,
+    buffer: String,
 }
 
 impl Hasher {
-    const AT_A_TIME: usize = 1 << 16;
+    const BUFFER_SIZE: usize = 1 << 16;
 
     fn finish(mut self) -> impl AsRef<[u8]> {
-        self.hash.update(self.not_hashed.as_bytes());
+        self.hash.update(self.buffer.as_bytes());
         self.hash.finalize()
     }
 }
 
 impl Write for Hasher {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.not_hashed.push_str(text);
-        if self.not_hashed.len() >= Self::AT_A_TIME {
-            self.hash.update(self.not_hashed.as_bytes());
-            self.not_hashed.clear();
+        self.buffer.push_str(text);
+        if self.buffer.len() >= Self::BUFFER_SIZE {
+            self.hash.update(self.buffer.as_bytes());
+            self.buffer.clear();
         }
         Ok(())
     }
 }
 
-/// Shows parameters one by one.
-type EachParam<'a> = &'a dyn Fn(&mut dyn FnMut(&'static ParamInfo, &dyn Display));
+/// A function that calls a visitor for each parameter.
+type VisitParams<'a> = &'a dyn Fn(&mut dyn FnMut(&'static ParamInfo, &dyn Display));
 
-fn write_resolved(resolved: &Resolved, out: &mut dyn Write) -> fmt::Result {
-    let Resolved { plan, groups, phases, queues, buffers, classes, bin, messages_from, measured_until } =
+fn write_resolved(resolved: &ResolvedRun, out: &mut dyn Write) -> fmt::Result {
+    let ResolvedRun { plan, groups, phases, queues, buffers, classes, bin, messages_from, measured_until } =
         resolved;
     write_plan(plan, out)?;
     for group in groups {
         write_group(group, out)?;
     }
     for phase in phases {
-        // Fair shares follow from the plan by the code of the oracle, which the code's hash covers.
-        let Window { name, begins, ends, settled, fair: _ } = phase;
-        let (begins, ends, settled) = (begins.get(), ends.get(), settled.get());
-        writeln!(out, "phase {name:?} begins-ps {begins} ends-ps {ends} settled-ps {settled}")?;
+        // The oracle computes the fair shares from the plan, and the code hash covers the oracle.
+        let PhaseWindow { name, start, end, settled_at, fair_shares: _ } = phase;
+        let (start, end, settled_at) = (start.get(), end.get(), settled_at.get());
+        writeln!(out, "phase {name:?} begins-ps {start} ends-ps {end} settled-ps {settled_at}")?;
     }
-    for QueueOf { name, port: (switch, port), rate } in queues {
-        writeln!(out, "queue {name:?} switch {switch} port {port} rate-bps {}", rate.get())?;
+    for WatchedQueue { name, port: SwitchPort { switch, port }, rate } in queues {
+        let (switch, port, rate) = (switch.get(), port.get(), rate.get());
+        writeln!(out, "queue {name:?} switch {switch} port {port} rate-bps {rate}")?;
     }
-    for BufferOf { name, switches } in buffers {
+    for WatchedBuffers { name, switches } in buffers {
         write!(out, "buffers {name:?} switches")?;
-        write_list(switches.iter(), out)?;
+        write_list(switches.iter().map(|switch| switch.get()), out)?;
     }
-    for ClassOf { name, groups, from, below } in classes {
+    for MessageClass { name, groups, from, below } in classes {
         write!(out, "class {name:?} from-bytes {} below-bytes {} groups", from.get(), below.get())?;
         write_list(groups.iter(), out)?;
     }
@@ -117,15 +120,15 @@ fn write_plan(plan: &Plan, out: &mut dyn Write) -> fmt::Result {
         stop,
         topology,
         switch,
-        silences,
+        telemetry_off,
         transport,
         laws,
         connections,
         messages,
-        after,
-        changes,
+        dependencies,
+        link_changes,
         sample_every,
-        watched,
+        watched_ports,
         watched_connections,
         log_decisions,
     } = plan;
@@ -134,8 +137,9 @@ fn write_plan(plan: &Plan, out: &mut dyn Write) -> fmt::Result {
     writeln!(out, "stop-ps {}", stop.get())?;
     write_topology(topology, out)?;
     write_switch(switch, out)?;
-    for Silence { switch, from, until } in silences {
-        writeln!(out, "silence switch {switch} from-ps {} until-ps {}", from.get(), until.get())?;
+    for TelemetryOff { switch, from, until } in telemetry_off {
+        let (switch, from, until) = (switch.get(), from.get(), until.get());
+        writeln!(out, "silence switch {switch} from-ps {from} until-ps {until}")?;
     }
     write_transport(transport, out)?;
     for law in laws {
@@ -143,36 +147,38 @@ fn write_plan(plan: &Plan, out: &mut dyn Write) -> fmt::Result {
     }
     for connection in connections {
         let Connection { from, to, law, entropy, priority } = connection;
+        let (from, to) = (from.get(), to.get());
         writeln!(out, "connection from {from} to {to} law {law} entropy {entropy} priority {priority}")?;
     }
-    for Message { connection, at, amount } in messages {
-        write!(out, "message connection {connection} at-ps {} ", at.get())?;
+    for Message { connection, start, amount } in messages {
+        write!(out, "message connection {} at-ps {} ", connection.get(), start.get())?;
         match amount {
             Amount::Exactly(bytes) => writeln!(out, "bytes {}", bytes.get())?,
             Amount::Until(until) => writeln!(out, "until-ps {}", until.get())?,
         }
     }
-    for After { message, event, then } in after {
+    for Dependency { prerequisite, event, dependent } in dependencies {
         let event = match event {
             Event::Received => "received",
             Event::Acknowledged => "acknowledged",
         };
-        writeln!(out, "after message {message} {event} then {then}")?;
+        writeln!(out, "after message {} {event} then {}", prerequisite.get(), dependent.get())?;
     }
-    for Change { at, switch, port, what } in changes {
-        write!(out, "change at-ps {} switch {switch} port {port} ", at.get())?;
-        match what {
+    for LinkChange { time, switch, port, event } in link_changes {
+        let (time, switch, port) = (time.get(), switch.get(), port.get());
+        write!(out, "change at-ps {time} switch {switch} port {port} ")?;
+        match event {
             LinkEvent::Down => writeln!(out, "down")?,
             LinkEvent::Up => writeln!(out, "up")?,
             LinkEvent::Rate(rate) => writeln!(out, "rate-bps {}", rate.get())?,
         }
     }
     writeln!(out, "sample-every-ps {}", sample_every.get())?;
-    for (switch, port) in watched {
-        writeln!(out, "watched switch {switch} port {port}")?;
+    for SwitchPort { switch, port } in watched_ports {
+        writeln!(out, "watched switch {} port {}", switch.get(), port.get())?;
     }
     write!(out, "watched-connections")?;
-    write_list(watched_connections.iter(), out)?;
+    write_list(watched_connections.iter().map(|connection| connection.get()), out)?;
     writeln!(out, "log-decisions {log_decisions}")
 }
 
@@ -210,7 +216,7 @@ fn write_topology(topology: &Topology, out: &mut dyn Write) -> fmt::Result {
             write_link("circuit", circuit_link, out)
         }
         Topology::Edges(edges) => {
-            // Hosts and ports follow from the list of links.
+            // The link list determines the hosts and ports.
             writeln!(out, "topology edges")?;
             edges
                 .edges()
@@ -221,7 +227,7 @@ fn write_topology(topology: &Topology, out: &mut dyn Write) -> fmt::Result {
 }
 
 fn write_switch(switch: &Switch, out: &mut dyn Write) -> fmt::Result {
-    let Switch { pipeline, priorities, buffer, pause, mark, marks_go, stamp } = switch;
+    let Switch { pipeline, priorities, buffer, pause, mark, mark_direction, stamp } = switch;
     writeln!(out, "switch pipeline-ps {} priorities {priorities}", pipeline.get())?;
     write_buffer(buffer, out)?;
     match pause {
@@ -232,12 +238,12 @@ fn write_switch(switch: &Switch, out: &mut dyn Write) -> fmt::Result {
         }
     }
     write_mark(mark, out)?;
-    match marks_go {
-        Direction::Forward => writeln!(out, "marks-go forward")?,
-        Direction::ReversePerFlow { counters } => {
+    match mark_direction {
+        MarkDirection::Forward => writeln!(out, "marks-go forward")?,
+        MarkDirection::ReversePerFlow { counters } => {
             writeln!(out, "marks-go reverse-per-flow counters {counters}")?;
         }
-        Direction::ReversePerPort => writeln!(out, "marks-go reverse-per-port")?,
+        MarkDirection::ReversePerPort => writeln!(out, "marks-go reverse-per-port")?,
     }
     let stamp = match stamp {
         Stamp::Off => "off",
@@ -249,23 +255,23 @@ fn write_switch(switch: &Switch, out: &mut dyn Write) -> fmt::Result {
     writeln!(out, "stamp {stamp}")
 }
 
-fn write_buffer(buffer: &AnyBuffer, out: &mut dyn Write) -> fmt::Result {
-    write_params("buffer", buffer.name(), &|show| buffer.each(show), out)
+fn write_buffer(buffer: &AnyBufferPolicy, out: &mut dyn Write) -> fmt::Result {
+    write_params("buffer", buffer.name(), &|visitor| buffer.for_each(visitor), out)
 }
 
-fn write_mark(mark: &AnyMark, out: &mut dyn Write) -> fmt::Result {
-    write_params("mark", mark.name(), &|show| mark.each(show), out)
+fn write_mark(mark: &AnyMarkPolicy, out: &mut dyn Write) -> fmt::Result {
+    write_params("mark", mark.name(), &|visitor| mark.for_each(visitor), out)
 }
 
 fn write_law(law: &AnyParams, out: &mut dyn Write) -> fmt::Result {
-    write_params("law", law.law(), &|show| law.each(show), out)
+    write_params("law", law.law_name(), &|visitor| law.for_each(visitor), out)
 }
 
-/// A law or a policy: its name in the registry and each of its parameters, as a scenario would set it.
-fn write_params(kind: &str, name: &str, each: EachParam<'_>, out: &mut dyn Write) -> fmt::Result {
+/// Writes the registry name and all parameters of a law or policy, in the format that scenarios use.
+fn write_params(kind: &str, name: &str, visit: VisitParams<'_>, out: &mut dyn Write) -> fmt::Result {
     write!(out, "{kind} {name}")?;
     let mut result = Ok(());
-    each(&mut |info, value| result = result.and_then(|()| write!(out, " {}={value};", info.name)));
+    visit(&mut |info, value| result = result.and_then(|()| write!(out, " {}={value};", info.name)));
     result?;
     writeln!(out)
 }
@@ -282,7 +288,7 @@ fn write_transport(transport: &Transport, out: &mut dyn Write) -> fmt::Result {
         acks,
         echo,
         ack_priority,
-        spread,
+        load_balancing,
         plb,
         coexistence,
     } = transport;
@@ -313,9 +319,9 @@ fn write_transport(transport: &Transport, out: &mut dyn Write) -> fmt::Result {
         None => writeln!(out, "ack-priority of-data")?,
         Some(priority) => writeln!(out, "ack-priority {priority}")?,
     }
-    match spread {
-        Spread::PerFlow => writeln!(out, "spread per-flow")?,
-        Spread::PerPacket => writeln!(out, "spread per-packet")?,
+    match load_balancing {
+        LoadBalancing::PerFlow => writeln!(out, "spread per-flow")?,
+        LoadBalancing::PerPacket => writeln!(out, "spread per-packet")?,
     }
     match plb {
         None => writeln!(out, "plb off"),
@@ -326,21 +332,21 @@ fn write_transport(transport: &Transport, out: &mut dyn Write) -> fmt::Result {
             suspend.get()
         ),
     }?;
-    // Scenarios from before it was there keep their text.
+    // Older plans lack this field. Omitting the field when coexistence is off keeps their hashes valid.
     if *coexistence { writeln!(out, "coexistence on") } else { Ok(()) }
 }
 
-fn write_group(group: &GroupOf, out: &mut dyn Write) -> fmt::Result {
-    let GroupOf { name, law, connections, messages, is_long, has_decisions, has_rates } = group;
+fn write_group(group: &TrafficGroup, out: &mut dyn Write) -> fmt::Result {
+    let TrafficGroup { name, law, connections, messages, is_long, has_decisions, has_rates } = group;
     let Group { name: pattern, start, messages } = messages;
     writeln!(out, "group {name:?} law {law:?} connections {}..{}", connections.start, connections.end)?;
     writeln!(out, "group-measures long {is_long} decisions {has_decisions} rates {has_rates}")?;
     write!(out, "group-messages {pattern:?} start-ps {}", start.get())?;
-    write_list(messages.iter(), out)
+    write_list(messages.iter().map(|message| message.get()), out)
 }
 
-const fn closed_form_name(which: Analytic) -> &'static str {
-    match which {
+const fn closed_form_name(form: Analytic) -> &'static str {
+    match form {
         Analytic::FairRamp => "fair-ramp",
         Analytic::TargetCurve => "target-curve",
         Analytic::ReactionBySlope => "reaction-by-slope",

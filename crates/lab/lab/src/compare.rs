@@ -1,82 +1,132 @@
-//! What two folders of results say of the same scenarios, side by side: the simulator and real packets, or two states of a program.
+//! Compares the results of the same scenarios in two folders, for example from two backends or program versions.
 
-use crate::judge::{Ran, named};
+use crate::judge::cell_name;
+use crate::report::{ReportError, load_study};
 use crate::scenario::Label;
 use crate::stats::mean;
+use crate::store::{FinishedRun, SCENARIO_FILE, Store};
+use crate::study::natural_order;
+use crate::summary::RunSummary;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is compared where nobody says: throughput, fairness and queues.
-pub const METRICS: &[&str] = &["share", "total_gbps", "jain", "delay_p50_us", "utilisation"];
+/// The metrics that are compared by default: throughput, fairness and queues.
+pub const DEFAULT_METRICS: &[&str] = &["share", "total_gbps", "jain", "delay_p50_us", "utilisation"];
 
-/// One number of one cell, twice.
+/// The values of one metric in one cell, from both folders.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// The study.
+pub struct ComparisonRow {
+    /// The study name.
     pub study: String,
-    /// The cell, and the phase where there are several.
+    /// The cell name, followed by the phase name if there are several phases.
     pub cell: String,
-    /// Whose number: a traffic, a queue or `run`.
-    pub of: String,
-    /// Which.
+    /// The name of the traffic pattern or queue, or `run`.
+    #[serde(rename = "of")]
+    pub subject: String,
+    /// The metric name.
     pub metric: String,
-    /// The mean over the seeds of the first folder.
+    /// The mean over seeds in the first folder.
     pub first: f64,
-    /// The mean over the seeds of the second.
+    /// The mean over seeds in the second folder.
     pub second: f64,
 }
 
-impl Row {
-    /// The second over the first.
+impl ComparisonRow {
+    /// Returns the second value divided by the first.
     pub fn ratio(&self) -> f64 {
         self.second / self.first
     }
 }
 
-/// Numbers that both have, in the order of the first.
-pub fn compare(study: &str, first: &[&Ran], second: &[&Ran], metrics: &[&str]) -> Vec<Row> {
-    let (first, mut second) = (means(first, metrics), means(second, metrics));
-    let both = first.into_iter().filter_map(|(key, first)| {
-        let second = second.remove(&key)?;
-        let Key { cell, of, metric, .. } = key;
-        Some(Row { study: study.to_owned(), cell, of, metric, first, second })
-    });
-    both.collect()
+/// The comparison of two folders.
+#[derive(Clone, Debug, Default)]
+pub struct FolderComparison {
+    /// The compared metrics.
+    pub rows: Vec<ComparisonRow>,
+    /// The names of all metrics present in both folders.
+    pub known_metrics: BTreeSet<String>,
 }
 
-/// The metrics that runs have, by the end of their name.
-pub fn metrics_of(runs: &[&Ran]) -> BTreeSet<String> {
+/// Compares the studies present in both folders, sorted by name in natural order. Results from `program` take
+/// precedence.
+pub fn compare_folders(
+    first: &Store,
+    second: &Store,
+    metrics: &[&str],
+    program: &str,
+) -> Result<FolderComparison, ReportError> {
+    let mut names = first.studies_with(SCENARIO_FILE)?;
+    names.sort_by_key(|name| natural_order(name));
+    names.retain(|name| second.study_folder(name).join(SCENARIO_FILE).is_file());
+    let mut comparison = FolderComparison::default();
+    for name in &names {
+        let runs = [load_study(first, 0, name, program)?.1, load_study(second, 0, name, program)?.1];
+        let [first, second] = runs.each_ref().map(|runs| summaries(runs));
+        comparison.rows.extend(compare_runs(name, &first, &second, metrics));
+        let shared = &metric_names(&first) & &metric_names(&second);
+        comparison.known_metrics.extend(shared);
+    }
+    Ok(comparison)
+}
+
+fn summaries(runs: &[FinishedRun]) -> Vec<&RunSummary> {
+    runs.iter().map(|run| &run.run).collect()
+}
+
+/// Compares the metrics present in both run lists, in the order of the first list.
+pub fn compare_runs(
+    study: &str,
+    first: &[&RunSummary],
+    second: &[&RunSummary],
+    metrics: &[&str],
+) -> Vec<ComparisonRow> {
+    let (first, mut second) = (means(first, metrics), means(second, metrics));
+    let rows = first.into_iter().filter_map(|(key, first)| {
+        let second = second.remove(&key)?;
+        let Key { cell, subject, metric, .. } = key;
+        Some(ComparisonRow { study: study.to_owned(), cell, subject, metric, first, second })
+    });
+    rows.collect()
+}
+
+/// Returns the metric names in these runs, without the traffic or queue prefix.
+fn metric_names(runs: &[&RunSummary]) -> BTreeSet<String> {
     let phases = runs.iter().flat_map(|run| &run.summary.phases);
     let names = phases.flat_map(|phase| phase.values.keys());
     names.filter_map(|name| Some(name.rsplit_once('.')?.1.to_owned())).collect()
 }
 
-/// By place of the cell and of the phase, so that rows stand in the order of the scenario.
+/// A metric's sort key. The cell and phase indices come first, so rows follow the scenario order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    place: (usize, usize),
-    of: String,
+    order: (usize, usize),
+    subject: String,
     metric: String,
     cell: String,
 }
 
-fn means(runs: &[&Ran], metrics: &[&str]) -> BTreeMap<Key, f64> {
+/// Returns each metric's mean over seeds.
+fn means(runs: &[&RunSummary], metrics: &[&str]) -> BTreeMap<Key, f64> {
     let mut cells: Vec<&[Label]> = Vec::new();
     let mut values: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
     for run in runs {
         let labels = run.labels.as_slice();
-        let place = cells.iter().position(|other| *other == labels).unwrap_or_else(|| {
+        let cell_index = cells.iter().position(|other| *other == labels).unwrap_or_else(|| {
             cells.push(labels);
             cells.len() - 1
         });
-        for (nth, phase) in run.summary.phases.iter().enumerate() {
+        for (phase_index, phase) in run.summary.phases.iter().enumerate() {
             let mut labels = labels.to_vec();
             labels.push(Label { sweep: "phase".to_owned(), value: phase.name.clone() });
             for (name, value) in &phase.values {
-                let Some((of, metric)) = name.rsplit_once('.') else { continue };
+                let Some((subject, metric)) = name.rsplit_once('.') else { continue };
                 if metrics.contains(&metric) {
-                    let (of, metric) = (of.to_owned(), metric.to_owned());
-                    let key = Key { place: (place, nth), of, metric, cell: named(&labels) };
+                    let key = Key {
+                        order: (cell_index, phase_index),
+                        subject: subject.to_owned(),
+                        metric: metric.to_owned(),
+                        cell: cell_name(&labels),
+                    };
                     values.entry(key).or_default().push(*value);
                 }
             }
@@ -88,19 +138,19 @@ fn means(runs: &[&Ran], metrics: &[&str]) -> BTreeMap<Key, f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::Messages;
+    use crate::samples::MessageStorage;
     use crate::summary::{PhaseSummary, Summary};
 
-    fn run(law: &str, seed: u64, values: &[(&str, f64)]) -> Ran {
+    fn run(law: &str, seed: u64, values: &[(&str, f64)]) -> RunSummary {
         let values = values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         let phase = PhaseSummary { name: "all".to_owned(), ends_us: 1.0, values, ..PhaseSummary::default() };
         let summary = Summary { phases: vec![phase], ..Summary::default() };
         let labels = vec![Label { sweep: "law".to_owned(), value: law.to_owned() }];
-        Ran { labels, seed, summary, messages: Messages::None }
+        RunSummary { labels, seed, summary, messages: MessageStorage::None }
     }
 
     #[test]
-    fn means_of_what_both_have_stand_side_by_side_in_the_order_of_the_first() {
+    fn means_of_shared_metrics_are_compared_in_the_order_of_the_first_list() {
         let first = [
             run("swift", 1, &[("flows.jain", 0.5), ("flows.odd", 1.0)]),
             run("swift", 2, &[("flows.jain", 0.7)]),
@@ -109,9 +159,9 @@ mod tests {
         ];
         let second = [run("swift", 1, &[("flows.jain", 0.3)]), run("cubic", 1, &[("flows.jain", 0.9)])];
         let [first, second] = [first.each_ref().to_vec(), second.each_ref().to_vec()];
-        let rows = compare("one", &first, &second, METRICS);
-        let said: Vec<_> = rows.iter().map(|row| (row.cell.as_str(), row.metric.as_str())).collect();
-        assert_eq!(said, [("law swift", "jain"), ("law cubic", "jain")]);
+        let rows = compare_runs("study", &first, &second, DEFAULT_METRICS);
+        let keys: Vec<_> = rows.iter().map(|row| (row.cell.as_str(), row.metric.as_str())).collect();
+        assert_eq!(keys, [("law swift", "jain"), ("law cubic", "jain")]);
         assert!((rows[0].first - 0.6).abs() < 1e-12 && (rows[0].ratio() - 0.5).abs() < 1e-12, "{rows:?}");
     }
 }

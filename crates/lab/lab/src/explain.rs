@@ -1,173 +1,215 @@
-//! A plan in words: the effective configuration, with no default left.
+//! Describes a run's effective configuration as text, with every default filled in.
 
-use crate::resolve::Resolved;
+use crate::resolve::ResolvedRun;
+use core::fmt::Display;
 use core::fmt::Write as _;
 use poseidon_plan::Plan;
-use poseidon_plan::switch::{Direction, Pause, Silence};
+use poseidon_plan::switch::{MarkDirection, Pause, Switch, TelemetryOff};
 use poseidon_plan::transport::{Acks, Recovery};
-use poseidon_types::{Bytes, Picos};
+use poseidon_types::params::ParamInfo;
+use poseidon_types::{Bytes, HostId, Picos};
 
-/// The effective configuration of a run, for people.
-pub fn plan(resolved: &Resolved) -> String {
-    let plan = &resolved.plan;
-    let mut text = String::new();
-    let mut say = |name: &str, value: String| {
-        writeln!(text, "{name:<22} {value}").expect("a text takes everything");
-    };
-    say("seed", plan.seed.to_string());
-    say("stop", resolved.measured_until.to_string());
-    if plan.stop > resolved.measured_until {
-        say("drain", format!("until {} at most", plan.stop));
+/// Describes a run's effective configuration, one setting per line.
+pub fn describe_run(resolved: &ResolvedRun) -> String {
+    let mut lines = Lines(String::new());
+    describe_network(resolved, &mut lines);
+    describe_switches(&resolved.plan, &mut lines);
+    describe_transport(&resolved.plan, &mut lines);
+    describe_traffic(resolved, &mut lines);
+    describe_measurements(resolved, &mut lines);
+    lines.0
+}
+
+/// The description, one setting per line.
+struct Lines(String);
+
+impl Lines {
+    fn add(&mut self, name: impl Display, value: impl Display) {
+        let (name, value) = (name.to_string(), value.to_string());
+        writeln!(self.0, "{name:<22} {value}").expect("writing to a string cannot fail");
     }
-    say("hosts, switches", format!("{}, {}", plan.topology.hosts(), plan.topology.switches()));
+}
+
+/// A callback that receives each parameter and its value.
+type ParameterVisitor<'a> = dyn FnMut(&'static ParamInfo, &dyn Display) + 'a;
+
+/// Formats a law or a policy with its parameters.
+fn format_with_parameters(name: &str, visit: &dyn Fn(&mut ParameterVisitor<'_>)) -> String {
+    let mut text = name.to_owned();
+    visit(&mut |info, value| {
+        write!(text, ", {} {value}", info.name).expect("writing to a string cannot fail");
+    });
+    text
+}
+
+fn describe_network(resolved: &ResolvedRun, lines: &mut Lines) {
+    let plan = &resolved.plan;
+    lines.add("seed", plan.seed);
+    lines.add("stop", resolved.measured_until);
+    if plan.stop > resolved.measured_until {
+        lines.add("drain", format_args!("until {} at most", plan.stop));
+    }
+    lines.add("hosts, switches", format_args!("{}, {}", plan.topology.hosts(), plan.topology.switches()));
     let mut links = plan.topology.links();
     links.dedup();
     for link in links.iter().take(8) {
-        say("link", format!("{}, {}", link.rate, link.delay));
+        lines.add("link", format_args!("{}, {}", link.rate, link.delay));
     }
-    let switch = &plan.switch;
-    say("switch pipeline", switch.pipeline.to_string());
-    say("priorities", switch.priorities.to_string());
-    let mut buffer = switch.buffer.name().to_owned();
-    switch.buffer.each(&mut |info, value| write!(buffer, ", {} {value}", info.name).expect("text"));
-    say("buffer", buffer);
-    say(
+}
+
+fn describe_switches(plan: &Plan, lines: &mut Lines) {
+    let Switch { pipeline, priorities, buffer, pause, mark, mark_direction, stamp } = &plan.switch;
+    lines.add("switch pipeline", pipeline);
+    lines.add("priorities", priorities);
+    lines.add("buffer", format_with_parameters(buffer.name(), &|visitor| buffer.for_each(visitor)));
+    lines.add(
         "flow control",
-        match switch.pause {
-            Pause::Off => "off".into(),
+        match pause {
+            Pause::Off => "off".to_owned(),
             Pause::Pfc { memory, alpha, resume } => {
                 format!("PFC, memory {memory}, alpha {alpha}, resume {resume}")
             }
         },
     );
-    let mut mark = switch.mark.name().to_owned();
-    switch.mark.each(&mut |info, value| write!(mark, ", {} {value}", info.name).expect("text"));
-    say("marks", mark);
-    say(
-        "marks go",
-        match switch.marks_go {
-            Direction::Forward => "forward".into(),
-            Direction::ReversePerFlow { counters } => format!("reverse, per flow in {counters} counters"),
-            Direction::ReversePerPort => "reverse, per port".into(),
+    lines.add("marks", format_with_parameters(mark.name(), &|visitor| mark.for_each(visitor)));
+    lines.add(
+        "direction of marks",
+        match mark_direction {
+            MarkDirection::Forward => "forward".to_owned(),
+            MarkDirection::ReversePerFlow { counters } => format!("reverse, per flow in {counters} counters"),
+            MarkDirection::ReversePerPort => "reverse, per port".to_owned(),
         },
     );
-    say("telemetry", format!("{:?}", switch.stamp));
-    say(
+    lines.add("telemetry", format_args!("{stamp:?}"));
+    let is_always_off = |period: &&TelemetryOff| **period == TelemetryOff::always(period.switch);
+    lines.add(
         "switches without it",
-        match plan.silences.iter().filter(|silence| **silence == Silence::always(silence.switch)).count() {
-            0 => "none".into(),
-            some => format!("{some} of {}", plan.topology.switches()),
+        match plan.telemetry_off.iter().filter(is_always_off).count() {
+            0 => "none".to_owned(),
+            count => format!("{count} of {}", plan.topology.switches()),
         },
     );
-    for Silence { switch, from, until } in &plan.silences {
+    for TelemetryOff { switch, from, until } in &plan.telemetry_off {
         if *until < Picos::MAX {
-            say("silent for a while", format!("switch {switch}, from {from} to {until}"));
+            let switch = switch.get();
+            lines.add("telemetry off", format_args!("switch {switch}, from {from} to {until}"));
         }
     }
+}
+
+fn describe_transport(plan: &Plan, lines: &mut Lines) {
     let transport = &plan.transport;
-    say("payload, header, ACK", format!("{}, {}, {}", transport.mtu, transport.header, transport.ack));
-    say("on the wire", format!("data {}, ACK {}", plan.data_size(), plan.ack_size()));
-    say("eligibility", format!("{:?}", transport.eligibility));
-    say("timeouts", format!("at least {}, first {}", transport.min_rto, transport.first_rto));
-    say(
+    lines.add(
+        "payload, header, ACK",
+        format_args!("{}, {}, {}", transport.mtu, transport.header, transport.ack),
+    );
+    lines.add("on the wire", format_args!("data {}, ACK {}", plan.data_size(), plan.ack_size()));
+    lines.add("eligibility", format_args!("{:?}", transport.eligibility));
+    lines.add("timeouts", format_args!("at least {}, first {}", transport.min_rto, transport.first_rto));
+    lines.add(
         "recovery",
         match transport.recovery {
             Recovery::Selective { reordering } => format!("selective, after {reordering} later packets"),
-            Recovery::GoBackN => "go back n".into(),
+            Recovery::GoBackN => "go back n".to_owned(),
         },
     );
-    say(
+    lines.add(
         "ACKs",
         match transport.acks {
-            Acks::EveryPacket => "every packet".into(),
+            Acks::EveryPacket => "every packet".to_owned(),
             Acks::Coalesced { packets, delay } => format!("every {packets} packets or {delay}"),
         },
     );
-    say("echo of marks", format!("{:?}", transport.echo));
-    say("ACK priority", transport.ack_priority.map_or_else(|| "that of the data".into(), |p| p.to_string()));
-    say("paths", format!("{:?}", transport.spread));
-    say("PLB", transport.plb.map_or_else(|| "off".into(), |plb| format!("{plb:?}")));
-    say("coexistence", if transport.coexistence { "on".into() } else { "off".into() });
+    lines.add("echo of marks", format_args!("{:?}", transport.echo));
+    let same_as_data = || "that of the data".to_owned();
+    lines.add(
+        "ACK priority",
+        transport.ack_priority.map_or_else(same_as_data, |priority| priority.to_string()),
+    );
+    lines.add("load balancing", format_args!("{:?}", transport.load_balancing));
+    lines.add("PLB", transport.plb.map_or_else(|| "off".to_owned(), |plb| format!("{plb:?}")));
+    lines.add("coexistence", if transport.coexistence { "on" } else { "off" });
+}
+
+fn describe_traffic(resolved: &ResolvedRun, lines: &mut Lines) {
+    let plan = &resolved.plan;
     for law in &plan.laws {
-        let mut values = law.law().to_owned();
-        law.each(&mut |info, value| write!(values, ", {} {value}", info.name).expect("text"));
-        say("law", values);
+        lines.add("law", format_with_parameters(law.law_name(), &|visitor| law.for_each(visitor)));
     }
     for group in &resolved.groups {
         let messages = group.messages.messages.len();
         let connections = group.connections.len();
-        let mut told = format!("{connections} connections, {messages} messages, law {}", group.law);
+        let mut text = format!("{connections} connections, {messages} messages, law {}", group.law);
         if let Some(connection) = plan.connections.get(group.connections.start as usize) {
             let rtt = plan.base_rtt(connection.from, connection.to);
-            write!(
-                told,
-                "; the first from host {} to {}, unloaded RTT {rtt}",
-                connection.from, connection.to
-            )
-            .expect("a text takes everything");
+            let (from, to) = (connection.from.get(), connection.to.get());
+            write!(text, "; the first from host {from} to {to}, unloaded RTT {rtt}")
+                .expect("writing to a string cannot fail");
         }
-        say(&format!("traffic {}", group.name), told);
+        lines.add(format_args!("traffic {}", group.name), text);
     }
-    if let Some(load) = offered_load(&resolved.plan) {
-        say("offered load", load);
+    if let Some(load) = describe_offered_load(plan) {
+        lines.add("offered load", load);
     }
+}
+
+fn describe_measurements(resolved: &ResolvedRun, lines: &mut Lines) {
     for queue in &resolved.queues {
-        let (switch, port) = queue.port;
-        say(&format!("queue {}", queue.name), format!("switch {switch} port {port}, {}", queue.rate));
+        let (switch, port) = (queue.port.switch.get(), queue.port.port.get());
+        lines.add(
+            format_args!("queue {}", queue.name),
+            format_args!("switch {switch} port {port}, {}", queue.rate),
+        );
     }
     for buffer in &resolved.buffers {
-        say(&format!("buffers {}", buffer.name), format!("{} switches", buffer.switches.len()));
+        let switches = buffer.switches.len();
+        lines.add(format_args!("buffers {}", buffer.name), format_args!("{switches} switches"));
     }
     for class in &resolved.classes {
         let below = if class.below == Bytes::MAX { String::new() } else { format!(" below {}", class.below) };
-        say(&format!("messages {}", class.name), format!("from {}{below}", class.from));
+        lines.add(format_args!("messages {}", class.name), format_args!("from {}{below}", class.from));
     }
     for window in &resolved.phases {
-        say(
-            &format!("phase {}", window.name),
-            format!(
-                "{} to {}; rates and queues are measured from {}, messages that start from {} count",
-                window.begins,
-                window.ends,
-                resolved.measured_from(window),
-                resolved.messages_from(window)
+        let (measured_from, messages_from) = (resolved.measured_from(window), resolved.messages_from(window));
+        lines.add(
+            format_args!("phase {}", window.name),
+            format_args!(
+                "{} to {}; rates and queues are measured from {measured_from}, messages that start from \
+                 {messages_from} count",
+                window.start, window.end
             ),
         );
     }
-    text
 }
 
-/// What messages ask of the links of hosts until the run ends, where it is most: sent by one host, and sent to one. Long flows take
-/// what they get, and a message that waits for another does not add to what is offered.
-fn offered_load(plan: &Plan) -> Option<String> {
-    let mut waits = vec![false; plan.messages.len()];
-    plan.after.iter().for_each(|after| waits[after.then as usize] = true);
+/// Describes the highest load that messages offer to any host link, separately for sending and receiving.
+///
+/// Long flows do not count, because they adapt to the capacity. Messages that wait for other messages do not count
+/// either, because they add no offered load.
+fn describe_offered_load(plan: &Plan) -> Option<String> {
+    let mut is_dependent = vec![false; plan.messages.len()];
+    plan.dependencies.iter().for_each(|dependency| is_dependent[dependency.dependent.index()] = true);
     let hosts = plan.topology.hosts() as usize;
     let (mut sent, mut received) = (vec![0.0; hosts], vec![0.0; hosts]);
-    for (message, _) in plan.messages.iter().zip(&waits).filter(|(_, waits)| !**waits) {
-        let (Some(size), ends) = (message.amount.bytes(), plan.connections[message.connection as usize])
-        else {
-            continue;
-        };
-        sent[ends.from as usize] += size.get() as f64;
-        received[ends.to as usize] += size.get() as f64;
+    for (message, _) in plan.messages.iter().zip(&is_dependent).filter(|(_, is_dependent)| !**is_dependent) {
+        let Some(size) = message.amount.bytes() else { continue };
+        let connection = plan.connections[message.connection.index()];
+        sent[connection.from.index()] += size.get() as f64;
+        received[connection.to.index()] += size.get() as f64;
     }
     let seconds = plan.stop.get() as f64 / 1e12;
-    let most = |bytes: &[f64]| {
+    let largest_load = |bytes: &[f64]| {
         let loads = (0..).zip(bytes).map(|(host, bytes)| {
-            (host, bytes * 8.0 / (plan.topology.host_link(host).rate.get() as f64 * seconds))
+            let rate = plan.topology.host_link(HostId::new(host)).rate;
+            (host, bytes * 8.0 / (rate.get() as f64 * seconds))
         });
         loads.max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|(_, load)| *load > 0.0)
     };
-    let (from, to) = (most(&sent)?, most(&received)?);
+    let ((sender, sent), (receiver, received)) = (largest_load(&sent)?, largest_load(&received)?);
     let note = |load: f64| if load > 1.0 { ", more than the link carries" } else { "" };
     Some(format!(
-        "at most {:.3} of a host's link sent (host {}{}), {:.3} received (host {}{})",
-        from.1,
-        from.0,
-        note(from.1),
-        to.1,
-        to.0,
-        note(to.1)
+        "at most {sent:.3} of a host's link sent (host {sender}{}), {received:.3} received (host {receiver}{})",
+        note(sent),
+        note(received)
     ))
 }

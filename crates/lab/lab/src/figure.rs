@@ -1,27 +1,37 @@
-//! Figures from summaries: what a scenario asks to be drawn, as charts.
+//! Builds the charts of a scenario's figures from run summaries.
 
 use crate::by_size;
-use crate::draw::{Axis, Bars, Chart, Line, Marks, Scale};
-use crate::expression::Expression;
-use crate::judge::Ran;
+use crate::expression::{Expression, ExpressionError};
 use crate::pooled::{Reading, readings};
-use crate::reduce::{distribution as shares_of, percent};
+use crate::reduce::{cumulative_shares, format_percent};
 use crate::samples::{Pool, Quantity};
 use crate::scenario::{FigureKind, FigureSpec, Label, Scalars};
 use crate::stats::Estimate;
+use crate::summary::RunSummary;
+use poseidon_figures::{Axis, BarSeries, Chart, LineSeries, Marks, Scale};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The charts of a figure, one above the other, each with what must be known to read it below.
-pub fn charts(spec: &FigureSpec, runs: &[Ran]) -> Result<Vec<Chart>, String> {
+/// The error for a figure whose metric is not a valid expression.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("figure {title:?}: {source}")]
+pub struct FigureError {
+    /// The figure title.
+    pub title: String,
+    /// The syntax error.
+    pub source: ExpressionError,
+}
+
+/// Returns a figure's charts from top to bottom. Each chart has a note that states the number of seeds.
+pub fn charts(spec: &FigureSpec, runs: &[RunSummary]) -> Result<Vec<Chart>, FigureError> {
     let mut charts = panels(spec, runs)?;
     let seeds: BTreeSet<u64> = runs.iter().map(|run| run.seed).collect();
     let has_panels = charts.len() > 1;
-    for (number, chart) in charts.iter_mut().enumerate() {
-        // Panels are told apart by what they show.
-        if let Some(metric) = spec.metric.0.get(number).filter(|_| has_panels) {
+    for (panel, chart) in charts.iter_mut().enumerate() {
+        // Each panel title includes its metric.
+        if let Some(metric) = spec.metric.0.get(panel).filter(|_| has_panels) {
             chart.title = format!("{}: {metric}", chart.title);
         }
-        let is_by_size = spec.metric.0.get(number).is_some_and(|metric| metric.ends_with("_by_size"));
+        let is_by_size = spec.metric.0.get(panel).is_some_and(|metric| metric.ends_with("_by_size"));
         let caption = match (spec.kind, seeds.len()) {
             (_, 0 | 1) => "one seed".to_owned(),
             (FigureKind::Series, count) if !is_by_size => format!("the first of {count} seeds"),
@@ -38,88 +48,93 @@ pub fn charts(spec: &FigureSpec, runs: &[Ran]) -> Result<Vec<Chart>, String> {
     Ok(charts)
 }
 
-fn panels(spec: &FigureSpec, runs: &[Ran]) -> Result<Vec<Chart>, String> {
+fn panels(spec: &FigureSpec, runs: &[RunSummary]) -> Result<Vec<Chart>, FigureError> {
     match spec.kind {
-        // Several metrics without anything to tell cells apart stand beside each other.
+        // Several metrics share one chart if no sweep selects the series.
         FigureKind::Bars if spec.by.is_none() && spec.metric.0.len() > 1 => {
-            Ok(vec![side_by_side(spec, runs)?])
+            Ok(vec![bars_of_metrics(spec, runs)?])
         }
         FigureKind::Bars => spec.metric.0.iter().map(|metric| bars(spec, metric, runs)).collect(),
         FigureKind::Lines => spec.metric.0.iter().map(|metric| lines(spec, metric, runs)).collect(),
-        FigureKind::Series => Ok(spec.metric.0.iter().map(|name| series(spec, name, runs)).collect()),
+        FigureKind::Series => Ok(spec.metric.0.iter().map(|name| time_series(spec, name, runs)).collect()),
         FigureKind::Distribution => {
             Ok(spec.metric.0.iter().map(|name| distribution(spec, name, runs)).collect())
         }
-        FigureKind::Finish => Ok(spec.metric.0.iter().map(|name| finish(spec, name, runs)).collect()),
-        FigureKind::Phase => Ok(spec.metric.0.iter().map(|name| phase(spec, name, runs)).collect()),
+        FigureKind::Finish => Ok(spec.metric.0.iter().map(|name| finish_times(spec, name, runs)).collect()),
+        FigureKind::Phase => Ok(spec.metric.0.iter().map(|name| phase_plot(spec, name, runs)).collect()),
     }
 }
 
-fn chart(spec: &FigureSpec, x: Scale, y: Scale, marks: Marks) -> Chart {
+fn new_chart(spec: &FigureSpec, x: Scale, y: Scale, marks: Marks) -> Chart {
     let axis = |label: &str, scale| Axis { label: label.to_owned(), scale, from: None, to: None };
     let x = Axis { from: spec.from_x, to: spec.to_x, ..axis(&spec.x, x) };
     Chart { title: spec.title.clone(), x, y: axis(&spec.y, y), marks, notes: Vec::new() }
 }
 
-fn scale(log: bool) -> Scale {
+fn linear_or_log(log: bool) -> Scale {
     if log { Scale::Log } else { Scale::Linear }
 }
 
-fn is_meant(labels: &[Label], cells: &BTreeMap<String, Scalars>) -> bool {
+/// Returns whether a figure includes a cell.
+fn includes(labels: &[Label], cells: &BTreeMap<String, Scalars>) -> bool {
     cells.iter().all(|(sweep, value)| {
-        let mut of_sweep = labels.iter().filter(|label| label.sweep == *sweep).peekable();
-        of_sweep.peek().is_none() || of_sweep.any(|label| value.0.contains(&label.value))
+        let mut sweep_labels = labels.iter().filter(|label| label.sweep == *sweep).peekable();
+        sweep_labels.peek().is_none() || sweep_labels.any(|label| value.0.contains(&label.value))
     })
 }
 
-fn label<'a>(labels: &'a [Label], sweep: Option<&String>) -> &'a str {
-    let found = sweep.and_then(|sweep| labels.iter().find(|label| label.sweep == *sweep));
-    found.map_or("", |label| label.value.as_str())
+/// Returns a cell's value for a sweep, or an empty string if the cell has none.
+fn value_of<'a>(labels: &'a [Label], sweep: Option<&String>) -> &'a str {
+    let label = sweep.and_then(|sweep| labels.iter().find(|label| label.sweep == *sweep));
+    label.map_or("", |label| label.value.as_str())
 }
 
-/// The values of an axis in the order in which cells were run, and with phases as they come.
-fn order_of(runs: &[Ran], sweep: Option<&String>) -> Vec<String> {
-    let mut order: Vec<String> = Vec::new();
+/// Returns the values of a sweep, or the phase names, in run order.
+fn values_in_order(runs: &[RunSummary], sweep: Option<&String>) -> Vec<String> {
+    let mut values: Vec<String> = Vec::new();
     for run in runs {
-        let own =
+        let cell_values =
             run.labels.iter().filter(|label| Some(&label.sweep) == sweep).map(|label| label.value.clone());
         let phases = run.summary.phases.iter().filter(|_| sweep.is_some_and(|sweep| sweep == "phase"));
-        for value in own.chain(phases.map(|phase| phase.name.clone())) {
-            if !order.contains(&value) {
-                order.push(value);
+        for value in cell_values.chain(phases.map(|phase| phase.name.clone())) {
+            if !values.contains(&value) {
+                values.push(value);
             }
         }
     }
-    if order.is_empty() { vec![String::new()] } else { order }
+    if values.is_empty() { vec![String::new()] } else { values }
 }
 
-/// What is known of a metric, by what lies along the axis and by series.
-struct Table {
+/// A metric's estimates, keyed by x-axis value and series.
+struct MetricTable {
     values: BTreeMap<(String, String), Estimate>,
-    /// Where it is not a number: why.
+    /// The reasons why values are missing.
     reasons: BTreeMap<(String, String), String>,
 }
 
-impl Table {
-    /// Reads a metric. Cells that differ in something else than the axis and the series are taken together.
-    fn of(metric: &str, spec: &FigureSpec, runs: &[Ran]) -> Result<Self, String> {
+impl MetricTable {
+    /// Evaluates a metric. Cells that differ only in sweeps that the figure does not show are averaged.
+    fn new(metric: &str, spec: &FigureSpec, runs: &[RunSummary]) -> Result<Self, FigureError> {
         let expression =
-            Expression::parse(metric).map_err(|why| format!("figure {:?}: {why}", spec.title))?;
-        let mut all: BTreeMap<(String, String), Vec<Reading>> = BTreeMap::new();
+            Expression::parse(metric).map_err(|source| FigureError { title: spec.title.clone(), source })?;
+        let mut by_key: BTreeMap<(String, String), Vec<Reading>> = BTreeMap::new();
         for (labels, reading) in readings(&expression, runs) {
-            if is_meant(&labels, &spec.cells) {
-                let key = (label(&labels, spec.along.as_ref()), label(&labels, spec.by.as_ref()));
-                all.entry((key.0.to_owned(), key.1.to_owned())).or_default().push(reading);
+            if includes(&labels, &spec.cells) {
+                let key = (value_of(&labels, spec.along.as_ref()), value_of(&labels, spec.by.as_ref()));
+                by_key.entry((key.0.to_owned(), key.1.to_owned())).or_default().push(reading);
             }
         }
         let mut table = Self { values: BTreeMap::new(), reasons: BTreeMap::new() };
-        for (key, readings) in all {
+        for (key, readings) in by_key {
             let estimate = match readings.as_slice() {
-                [one] => one.estimate(),
-                many => {
-                    let values: Option<Vec<f64>> =
-                        many.iter().flat_map(Reading::judged).map(|bounds| bounds.value()).collect();
-                    values.as_deref().and_then(Estimate::of)
+                [reading] => reading.estimate(),
+                readings => {
+                    let values: Option<Vec<f64>> = readings
+                        .iter()
+                        .flat_map(Reading::values_to_judge)
+                        .map(|bounds| bounds.value())
+                        .collect();
+                    values.as_deref().and_then(Estimate::from_values)
                 }
             };
             match estimate {
@@ -137,153 +152,171 @@ impl Table {
         self.values.keys().chain(self.reasons.keys())
     }
 
-    /// A value to draw: infinite where it was not reached.
+    /// Returns the value to draw: infinity if it was not reached, NaN if it is missing.
     fn value(&self, key: &(String, String)) -> f64 {
-        let not_reached = || self.reasons.get(key).filter(|reason| reason.starts_with("not reached"));
+        let is_unreached = self.reasons.get(key).is_some_and(|reason| reason.starts_with("not reached"));
         match self.values.get(key) {
             Some(estimate) => estimate.mean,
-            None if not_reached().is_some() => f64::INFINITY,
+            None if is_unreached => f64::INFINITY,
             None => f64::NAN,
         }
     }
 
-    fn half(&self, key: &(String, String)) -> f64 {
-        self.values.get(key).map_or(f64::NAN, half)
+    fn half_width(&self, key: &(String, String)) -> f64 {
+        self.values.get(key).map_or(f64::NAN, half_width)
     }
 
-    /// Why values are missing, each reason once with the series it is about.
+    /// Returns one note per missing value.
     fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();
         for ((along, by), reason) in &self.reasons {
-            let of = [by.as_str(), along.as_str()].into_iter().filter(|word| !word.is_empty());
-            let of: Vec<&str> = of.collect();
-            notes.push(if of.is_empty() { reason.clone() } else { format!("{}: {reason}", of.join(", ")) });
+            let key = [by.as_str(), along.as_str()].into_iter().filter(|value| !value.is_empty());
+            let key: Vec<&str> = key.collect();
+            notes.push(if key.is_empty() { reason.clone() } else { format!("{}: {reason}", key.join(", ")) });
         }
-        // More than a few would take the room of the figure.
-        if notes.len() > MOST_NOTES {
-            let more = notes.len() - MOST_NOTES;
-            notes.truncate(MOST_NOTES);
-            notes.push(format!("and {more} more without a value, see the table"));
+        // More notes would take too much space.
+        if notes.len() > MAX_NOTES {
+            let omitted = notes.len() - MAX_NOTES;
+            notes.truncate(MAX_NOTES);
+            notes.push(format!("and {omitted} more without a value, see the table"));
         }
         notes
     }
 }
 
-/// So many missing values are explained below a chart.
-const MOST_NOTES: usize = 4;
+/// The maximum number of missing values for which a chart has notes.
+const MAX_NOTES: usize = 4;
 
-fn bars(spec: &FigureSpec, metric: &str, runs: &[Ran]) -> Result<Chart, String> {
-    let table = Table::of(metric, spec, runs)?;
-    let groups: Vec<String> = order_of(runs, spec.along.as_ref())
+/// Builds a bar chart of one metric.
+fn bars(spec: &FigureSpec, metric: &str, runs: &[RunSummary]) -> Result<Chart, FigureError> {
+    let table = MetricTable::new(metric, spec, runs)?;
+    let groups: Vec<String> = values_in_order(runs, spec.along.as_ref())
         .into_iter()
         .filter(|group| table.keys().any(|(along, _)| along == group))
         .collect();
-    let of = |name: &String| {
+    let bar_series = |name: &String| {
         let key = |group: &String| (group.clone(), name.clone());
-        Bars {
+        BarSeries {
             name: if name.is_empty() { metric.to_owned() } else { name.clone() },
             values: groups.iter().map(|group| table.value(&key(group))).collect(),
-            half: groups.iter().map(|group| table.half(&key(group))).collect(),
+            half_widths: groups.iter().map(|group| table.half_width(&key(group))).collect(),
         }
     };
-    let names = order_of(runs, spec.by.as_ref());
-    let mut series: Vec<Bars> =
-        names.iter().filter(|name| table.keys().any(|(_, by)| by == *name)).map(of).collect();
+    let names = values_in_order(runs, spec.by.as_ref());
+    let mut series: Vec<BarSeries> =
+        names.iter().filter(|name| table.keys().any(|(_, by)| by == *name)).map(bar_series).collect();
     if let Some(reference) = &spec.reference {
-        let should = Table::of(reference, spec, runs)?;
-        let first = |group: &String| {
-            should.values.iter().find(|((along, _), _)| along == group).map_or(f64::NAN, |(_, e)| e.mean)
+        let references = MetricTable::new(reference, spec, runs)?;
+        let reference_value = |group: &String| {
+            references
+                .values
+                .iter()
+                .find(|((along, _), _)| along == group)
+                .map_or(f64::NAN, |(_, estimate)| estimate.mean)
         };
-        series.push(Bars {
+        series.push(BarSeries {
             name: reference_name(spec),
-            values: groups.iter().map(first).collect(),
-            half: Vec::new(),
+            values: groups.iter().map(reference_value).collect(),
+            half_widths: Vec::new(),
         });
     }
     let marks = Marks::Bars { groups, series };
-    Ok(Chart { notes: table.notes(), ..chart(spec, Scale::Linear, scale(spec.log_y), marks) })
+    Ok(Chart { notes: table.notes(), ..new_chart(spec, Scale::Linear, linear_or_log(spec.log_y), marks) })
 }
 
-/// Bars of several metrics in one chart.
-fn side_by_side(spec: &FigureSpec, runs: &[Ran]) -> Result<Chart, String> {
+/// Builds a bar chart of several metrics.
+fn bars_of_metrics(spec: &FigureSpec, runs: &[RunSummary]) -> Result<Chart, FigureError> {
     let (mut groups, mut series, mut notes) = (Vec::<String>::new(), Vec::new(), Vec::new());
     for metric in &spec.metric.0 {
         let chart = bars(spec, metric, runs)?;
         notes.extend(chart.notes.into_iter().map(|note| format!("{metric}: {note}")));
-        if let Marks::Bars { groups: of_metric, series: bars } = chart.marks {
-            // A metric that a cell lacks has no bar there.
-            for group in &of_metric {
+        if let Marks::Bars { groups: metric_groups, series: bars } = chart.marks {
+            // A cell gets no bar for a metric that it lacks.
+            for group in &metric_groups {
                 if !groups.contains(group) {
                     groups.push(group.clone());
                 }
             }
-            series.extend(bars.into_iter().map(|bars| (of_metric.clone(), bars)));
+            series.extend(bars.into_iter().map(|bars| (metric_groups.clone(), bars)));
         }
     }
-    let spread = |(of_metric, bars): (Vec<String>, Bars)| {
-        let place = |group: &String| of_metric.iter().position(|other| other == group);
-        let pick = |list: &[f64]| {
-            let at = |group: &String| place(group).and_then(|at| list.get(at)).copied().unwrap_or(f64::NAN);
-            groups.iter().map(at).collect()
+    let expand = |(metric_groups, bars): (Vec<String>, BarSeries)| {
+        let index_of = |group: &String| metric_groups.iter().position(|other| other == group);
+        let pick = |values: &[f64]| {
+            let value = |group: &String| {
+                index_of(group).and_then(|index| values.get(index)).copied().unwrap_or(f64::NAN)
+            };
+            groups.iter().map(value).collect()
         };
-        Bars { values: pick(&bars.values), half: pick(&bars.half), name: bars.name }
+        BarSeries { values: pick(&bars.values), half_widths: pick(&bars.half_widths), name: bars.name }
     };
-    let marks = Marks::Bars { series: series.into_iter().map(spread).collect(), groups: groups.clone() };
-    Ok(Chart { notes, ..chart(spec, Scale::Linear, scale(spec.log_y), marks) })
+    let marks = Marks::Bars { series: series.into_iter().map(expand).collect(), groups: groups.clone() };
+    Ok(Chart { notes, ..new_chart(spec, Scale::Linear, linear_or_log(spec.log_y), marks) })
 }
 
-fn lines(spec: &FigureSpec, metric: &str, runs: &[Ran]) -> Result<Chart, String> {
-    let table = Table::of(metric, spec, runs)?;
-    let line = |name: &String, table: &Table, is_reference: bool| {
+/// Builds a line chart of one metric along a sweep.
+fn lines(spec: &FigureSpec, metric: &str, runs: &[RunSummary]) -> Result<Chart, FigureError> {
+    let table = MetricTable::new(metric, spec, runs)?;
+    let line = |name: &String, table: &MetricTable, is_reference: bool| {
         let mut points: Vec<(f64, f64, f64)> = table
             .keys()
             .filter(|(_, by)| by == name)
-            .filter_map(|key| Some((number(&key.0)?, table.value(key), table.half(key))))
+            .filter_map(|key| Some((leading_number(&key.0)?, table.value(key), table.half_width(key))))
             .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Line {
+        LineSeries {
             name: if name.is_empty() { metric.to_owned() } else { name.clone() },
             points: points.iter().map(|(x, y, _)| (*x, *y)).collect(),
-            half: points.iter().map(|(.., half)| *half).collect(),
+            half_widths: points.iter().map(|(.., half)| *half).collect(),
             is_reference,
         }
     };
-    let names = order_of(runs, spec.by.as_ref());
-    let mut all: Vec<Line> = names
+    let names = values_in_order(runs, spec.by.as_ref());
+    let mut lines: Vec<LineSeries> = names
         .iter()
         .filter(|name| table.keys().any(|(_, by)| by == *name))
         .map(|name| line(name, &table, false))
         .collect();
     if let Some(reference) = &spec.reference {
-        let should = Table::of(reference, spec, runs)?;
-        if let Some((_, by)) = should.keys().next() {
+        let references = MetricTable::new(reference, spec, runs)?;
+        if let Some((_, by)) = references.keys().next() {
             let by = by.clone();
-            all.push(Line { name: reference_name(spec), half: Vec::new(), ..line(&by, &should, true) });
+            let reference = line(&by, &references, true);
+            lines.push(LineSeries { name: reference_name(spec), half_widths: Vec::new(), ..reference });
         }
     }
-    let marks = Marks::Lines(all);
-    Ok(Chart { notes: table.notes(), ..chart(spec, scale(spec.log_x), scale(spec.log_y), marks) })
+    let marks = Marks::Lines(lines);
+    Ok(Chart {
+        notes: table.notes(),
+        ..new_chart(spec, linear_or_log(spec.log_x), linear_or_log(spec.log_y), marks)
+    })
 }
 
-/// The number that a label begins with: `"40 us"` is 40.
-fn number(label: &str) -> Option<f64> {
+/// Returns a line without confidence intervals.
+fn line_without_intervals(name: String, points: Vec<(f64, f64)>) -> LineSeries {
+    LineSeries { name, points, half_widths: Vec::new(), is_reference: false }
+}
+
+/// Parses the number at the start of a label: `"40 us"` is 40.
+fn leading_number(label: &str) -> Option<f64> {
     let end = label.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(label.len());
     label[..end].parse().ok()
 }
 
-fn series(spec: &FigureSpec, name: &str, runs: &[Ran]) -> Chart {
+/// Builds a line chart of time series.
+fn time_series(spec: &FigureSpec, name: &str, runs: &[RunSummary]) -> Chart {
     if let Some(metric) = by_size::parse(name) {
         return slowdown_by_size(spec, &metric, runs);
     }
-    let mut all = Vec::new();
-    for run in runs.iter().filter(|run| run.seed == 1 && is_meant(&run.labels, &spec.cells)) {
-        let by = label(&run.labels, spec.by.as_ref());
-        let is_drawn = |(x, _): &&(f64, f64)| {
+    let mut lines = Vec::new();
+    for run in runs.iter().filter(|run| run.seed == 1 && includes(&run.labels, &spec.cells)) {
+        let by = value_of(&run.labels, spec.by.as_ref());
+        let is_visible = |(x, _): &&(f64, f64)| {
             spec.from_x.is_none_or(|from| *x >= from) && spec.to_x.is_none_or(|to| *x <= to)
         };
-        let mut add = |name: String, points: &Vec<(f64, f64)>| {
-            let points = points.iter().filter(is_drawn).copied().collect();
-            all.push(Line { name, points, half: Vec::new(), is_reference: false });
+        let mut add_line = |name: String, points: &Vec<(f64, f64)>| {
+            let points = points.iter().filter(is_visible).copied().collect();
+            lines.push(line_without_intervals(name, points));
         };
         match name.split_once("[*]") {
             Some((group, metric)) => {
@@ -291,62 +324,66 @@ fn series(spec: &FigureSpec, name: &str, runs: &[Ran]) -> Chart {
                     let Some(points) = run.summary.series.get(&format!("{group}[{flow}]{metric}")) else {
                         break;
                     };
-                    add(format!("{by} flow {}", flow + 1).trim().to_owned(), points);
+                    add_line(format!("{by} flow {}", flow + 1).trim().to_owned(), points);
                 }
             }
             None => {
                 for name in name.split(',').map(str::trim) {
                     if let Some(points) = run.summary.series.get(name) {
                         let group = name.split_once('.').map_or(name, |(group, _)| group);
-                        add(if by.is_empty() { group.to_owned() } else { by.to_owned() }, points);
+                        add_line(if by.is_empty() { group.to_owned() } else { by.to_owned() }, points);
                     }
                 }
             }
         }
     }
-    all.extend(expected(spec, runs));
-    let mut chart = chart(spec, scale(spec.log_x), scale(spec.log_y), Marks::Lines(all));
-    in_a_fitting_unit(&mut chart);
+    lines.extend(reference_by_phase(spec, runs));
+    let mut chart =
+        new_chart(spec, linear_or_log(spec.log_x), linear_or_log(spec.log_y), Marks::Lines(lines));
+    choose_time_unit(&mut chart);
     chart
 }
 
-/// Slowdown by size, over the messages of all seeds.
-fn slowdown_by_size(spec: &FigureSpec, metric: &by_size::BySize<'_>, runs: &[Ran]) -> Chart {
+/// Builds a line chart of slowdown by message size, using the messages of all seeds.
+fn slowdown_by_size(spec: &FigureSpec, metric: &by_size::CurveName<'_>, runs: &[RunSummary]) -> Chart {
     let (mut lines, mut notes) = (Vec::new(), Vec::new());
-    for name in order_of(runs, spec.by.as_ref()) {
-        let meant = runs
-            .iter()
-            .filter(|run| is_meant(&run.labels, &spec.cells) && label(&run.labels, spec.by.as_ref()) == name);
-        let curve = by_size::curve(metric, meant);
-        let of = if name.is_empty() { metric.of.to_owned() } else { name };
-        notes.extend(curve.notes.into_iter().map(|note| format!("{of}: {note}")));
+    for name in values_in_order(runs, spec.by.as_ref()) {
+        let included = runs.iter().filter(|run| {
+            includes(&run.labels, &spec.cells) && value_of(&run.labels, spec.by.as_ref()) == name
+        });
+        let curve = by_size::compute_curve(metric, included);
+        let name = if name.is_empty() { metric.owner.to_owned() } else { name };
+        notes.extend(curve.notes.into_iter().map(|note| format!("{name}: {note}")));
         if !curve.points.is_empty() {
-            lines.push(Line { name: of, points: curve.points, half: Vec::new(), is_reference: false });
+            lines.push(line_without_intervals(name, curve.points));
         }
     }
-    Chart { notes, ..chart(spec, scale(spec.log_x), scale(spec.log_y), Marks::Lines(lines)) }
+    Chart {
+        notes,
+        ..new_chart(spec, linear_or_log(spec.log_x), linear_or_log(spec.log_y), Marks::Lines(lines))
+    }
 }
 
-/// What a reference is called: by what it is where everybody knows it, else by its expression.
+/// Returns a reference line's name in the legend: a common name if there is one, otherwise the expression.
 fn reference_name(spec: &FigureSpec) -> String {
     let reference = spec.reference.as_deref().unwrap_or_default();
     if reference.ends_with(".fair_share_gbps") { "max-min fair".into() } else { reference.to_owned() }
 }
 
-/// What should be, phase by phase: the value of the reference in the first cell that is drawn.
-fn expected(spec: &FigureSpec, runs: &[Ran]) -> Option<Line> {
+/// Returns the reference line as a step function over phases, using the first cell in the figure.
+fn reference_by_phase(spec: &FigureSpec, runs: &[RunSummary]) -> Option<LineSeries> {
     let expression = Expression::parse(spec.reference.as_ref()?).ok()?;
-    let run = runs.iter().find(|run| run.seed == 1 && is_meant(&run.labels, &spec.cells))?;
+    let run = runs.iter().find(|run| run.seed == 1 && includes(&run.labels, &spec.cells))?;
     let mut points = Vec::new();
     for phase in &run.summary.phases {
         let value = expression.value(&|name| phase.values.get(name).copied()).unwrap_or(f64::NAN);
         points.extend([(phase.begins_us, value), (phase.ends_us, value)]);
     }
-    Some(Line { name: reference_name(spec), points, half: Vec::new(), is_reference: true })
+    Some(LineSeries { is_reference: true, ..line_without_intervals(reference_name(spec), points) })
 }
 
-/// Long times read better in milliseconds, and very long ones in seconds.
-fn in_a_fitting_unit(chart: &mut Chart) {
+/// Converts a long time axis to milliseconds or seconds.
+fn choose_time_unit(chart: &mut Chart) {
     let Marks::Lines(lines) = &mut chart.marks else { return };
     let longest = lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(0.0, f64::max);
     let (unit, label) = match longest {
@@ -360,83 +397,89 @@ fn in_a_fitting_unit(chart: &mut Chart) {
     lines.iter_mut().flat_map(|line| &mut line.points).for_each(|(x, _)| *x /= unit);
 }
 
-/// Half the interval of an estimate, where it rests on enough seeds to be worth drawing: of two it is thirteen standard errors wide.
-fn half(estimate: &Estimate) -> f64 {
+/// Returns the half-width of the confidence interval if there are at least three seeds. With only two seeds, the
+/// half-width would be thirteen standard errors.
+fn half_width(estimate: &Estimate) -> f64 {
     estimate.half.filter(|_| estimate.n > 2).unwrap_or(f64::NAN)
 }
 
-/// Distributions: of messages over those of all seeds, of anything else each share the mean over seeds.
-fn distribution(spec: &FigureSpec, name: &str, runs: &[Ran]) -> Chart {
-    let meant = |by: &str| {
+/// Builds a chart of distributions. Message latencies are pooled over all seeds; other values are averaged over seeds.
+fn distribution(spec: &FigureSpec, name: &str, runs: &[RunSummary]) -> Chart {
+    let runs_of = |by: &str| {
         runs.iter()
-            .filter(|run| is_meant(&run.labels, &spec.cells) && label(&run.labels, spec.by.as_ref()) == by)
+            .filter(|run| includes(&run.labels, &spec.cells) && value_of(&run.labels, spec.by.as_ref()) == by)
             .collect::<Vec<_>>()
     };
     let (mut lines, mut notes) = (Vec::new(), Vec::new());
-    for by in order_of(runs, spec.by.as_ref()) {
-        let meant = meant(&by);
-        let pooled = name.strip_suffix(".latency_us").and_then(|of| pooled_distribution(of, &meant));
+    for by in values_in_order(runs, spec.by.as_ref()) {
+        let included = runs_of(&by);
+        let pooled =
+            name.strip_suffix(".latency_us").and_then(|traffic| pooled_distribution(traffic, &included));
         let points = match pooled {
             Some((points, unfinished)) => {
                 if unfinished > 0.0 {
                     notes.push(
-                        format!("{by}: {} unfinished", percent(unfinished)).trim_start_matches(": ").into(),
+                        format!("{by}: {} unfinished", format_percent(unfinished))
+                            .trim_start_matches(": ")
+                            .into(),
                     );
                 }
                 points
             }
-            None => mean_distribution(name, &meant),
+            None => mean_distribution(name, &included),
         };
         if !points.is_empty() {
-            lines.push(Line { points, name: by, half: Vec::new(), is_reference: false });
+            lines.push(line_without_intervals(by, points));
         }
     }
-    Chart { notes, ..chart(spec, scale(spec.log_x), Scale::Tail, Marks::Lines(lines)) }
+    Chart { notes, ..new_chart(spec, linear_or_log(spec.log_x), Scale::Tail, Marks::Lines(lines)) }
 }
 
-/// The distribution of the latencies of all messages, and the share that did not finish.
-fn pooled_distribution(of: &str, runs: &[&Ran]) -> Option<(Vec<(f64, f64)>, f64)> {
+/// Returns the latency distribution of all messages in a traffic group, and the share of unfinished messages.
+fn pooled_distribution(traffic: &str, runs: &[&RunSummary]) -> Option<(Vec<(f64, f64)>, f64)> {
     let mut times = Vec::new();
     for run in runs {
         for phase in &run.summary.phases {
-            times.push((run.messages.selection(&phase.name, of)?.times(Quantity::Latency), 1));
+            times.push((run.messages.selection(&phase.name, traffic)?.times(Quantity::Latency), 1));
         }
     }
     let pool = Pool::new(times);
-    let points = shares_of(pool.len(), |share| pool.percentile(share)?.value());
+    let points = cumulative_shares(pool.len(), |share| pool.percentile(share)?.value());
     Some((points, pool.unfinished_share()))
 }
 
-fn mean_distribution(name: &str, runs: &[&Ran]) -> Vec<(f64, f64)> {
+/// Averages a distribution over runs.
+fn mean_distribution(name: &str, runs: &[&RunSummary]) -> Vec<(f64, f64)> {
     let mut shares: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for (value, share) in runs.iter().filter_map(|run| run.summary.distributions.get(name)).flatten() {
         #[expect(clippy::cast_possible_truncation, reason = "shares are at most one")]
         let key = (share * 1e6).round() as u64;
         shares.entry(key).or_default().push(*value);
     }
-    let point = |(share, values): (&u64, &Vec<f64>)| Some((Estimate::of(values)?.mean, *share as f64 / 1e6));
+    let point =
+        |(share, values): (&u64, &Vec<f64>)| Some((Estimate::from_values(values)?.mean, *share as f64 / 1e6));
     shares.iter().filter_map(point).collect()
 }
 
-fn finish(spec: &FigureSpec, name: &str, runs: &[Ran]) -> Chart {
-    let meant = runs.iter().filter(|run| run.seed == 1 && is_meant(&run.labels, &spec.cells));
-    let line = |run: &Ran| {
+/// Builds a chart of message finish times against start times.
+fn finish_times(spec: &FigureSpec, name: &str, runs: &[RunSummary]) -> Chart {
+    let included = runs.iter().filter(|run| run.seed == 1 && includes(&run.labels, &spec.cells));
+    let line = |run: &RunSummary| {
         let points = run.summary.finishes.get(name)?.clone();
-        let name = label(&run.labels, spec.by.as_ref()).to_owned();
-        Some(Line { name, points, half: Vec::new(), is_reference: false })
+        let name = value_of(&run.labels, spec.by.as_ref()).to_owned();
+        Some(line_without_intervals(name, points))
     };
-    chart(spec, Scale::Linear, Scale::Linear, Marks::Points(meant.filter_map(line).collect()))
+    new_chart(spec, Scale::Linear, Scale::Linear, Marks::Points(included.filter_map(line).collect()))
 }
 
-/// Every path of a model, all alike.
-fn phase(spec: &FigureSpec, name: &str, runs: &[Ran]) -> Chart {
+/// Builds a phase plot of a model's trajectories.
+fn phase_plot(spec: &FigureSpec, name: &str, runs: &[RunSummary]) -> Chart {
     let mut paths = Vec::new();
     for run in runs.iter().filter(|run| run.seed == 1) {
-        for number in 0.. {
-            let Some(points) = run.summary.series.get(&format!("{name}[{number}].path")) else { break };
-            let name = name.to_owned();
-            paths.push(Line { name, points: points.clone(), half: Vec::new(), is_reference: false });
+        for path in 0.. {
+            let Some(points) = run.summary.series.get(&format!("{name}[{path}].path")) else { break };
+            paths.push(line_without_intervals(name.to_owned(), points.clone()));
         }
     }
-    chart(spec, Scale::Linear, Scale::Linear, Marks::Lines(paths))
+    new_chart(spec, Scale::Linear, Scale::Linear, Marks::Lines(paths))
 }

@@ -1,11 +1,12 @@
-//! From a scenario to a verdict.
+//! Turns a scenario into verdicts, figures and reports.
 //!
 //! ```text
 //! scenario.toml ─parse─> Scenario ─resolve─> Plan ─run─> Records ─reduce─> Summary ─judge─> Verdicts
 //!                                                                             └────draw─> Figures, report
 //! ```
 //!
-//! The lab knows no backend: it makes plans and reduces the rows that any [`Backend`](poseidon_plan::Backend) hands it.
+//! The lab is independent of the backend. It creates plans and reduces the rows recorded by any
+//! [`Backend`](poseidon_plan::Backend).
 
 pub mod analytic;
 pub mod bound;
@@ -13,17 +14,19 @@ pub mod by_size;
 pub mod canonical;
 pub mod check;
 pub mod compare;
-pub mod draw;
 pub mod explain;
 pub mod expression;
 pub mod figure;
 pub mod judge;
+pub mod manifest;
+mod number;
 pub mod oracle;
 pub mod pooled;
 pub mod reduce;
 pub mod reference;
 pub mod report;
 pub mod resolve;
+pub mod runner;
 pub mod samples;
 pub mod scenario;
 pub mod stats;
@@ -31,3 +34,8 @@ pub mod store;
 pub mod study;
 pub mod summary;
 pub mod tables;
+
+/// Tests the example in the repository's README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../README.md")]
+struct Readme;

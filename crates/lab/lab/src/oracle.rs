@@ -1,58 +1,58 @@
-//! What every flow should get: the max-min fair rates of a network without packets.
+//! Computes the max-min fair rates of flows in a network, without simulating packets.
 //!
-//! Model   raise all rates together; when a link fills, its flows stop; go on with the others
-//!         level(link) = (capacity - rates that already stopped) / flows still rising
-//! Why     an allocation is max-min fair exactly when every flow has a bottleneck: a full link on which no other flow is
-//!         faster, or its own limit. The tests check that statement, not the procedure.
-//! Cost    one step of a heap per flow and link that it crosses: 10^5 flows over 10^4 links are well below a second
+//! Model   progressive filling: raise all rates together; when a link is full, freeze the rates of its flows; continue
+//!         level(link) = (capacity - frozen rates) / flows that are still rising
+//! Why     an allocation is max-min fair if and only if every flow has a bottleneck: a full link on which no other flow
+//!         is faster, or its rate limit. The tests check this property, not the procedure.
+//! Cost    one heap operation per flow and crossed link: 10^5 flows over 10^4 links take well under a second
 //! Source  Bertsekas, Gallager: Data Networks, 2nd ed., section 6.5.2
-//! Limits  floats: a rate is off by at most the flows of its link times 2^-53 of the link's capacity
+//! Limits  floating point: the rate error is at most 2^-53 of the link capacity times the number of flows on the link
 
 use core::cmp::Reverse;
 use poseidon_types::BitRate;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-/// A flow that always has something to send.
+/// A flow that always has data to send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// The links that it crosses, by index, each at most once.
+    /// The indices of the links on the flow's path. Each link may appear only once.
     pub links: Vec<usize>,
-    /// The most that it sends whatever the network allows: its application's rate, or its host's.
+    /// The rate limit of the application or host, if any.
     pub limit: Option<BitRate>,
 }
 
 impl Flow {
-    /// A flow over these links that nothing else limits.
+    /// Creates a flow over `links` without a rate limit.
     pub fn over(links: impl Into<Vec<usize>>) -> Self {
         Self { links: links.into(), limit: None }
     }
 
-    /// The same flow with a limit of its own.
+    /// Sets the rate limit.
     #[must_use]
-    pub fn limited(self, limit: BitRate) -> Self {
+    pub fn with_limit(self, limit: BitRate) -> Self {
         Self { limit: Some(limit), ..self }
     }
 }
 
-/// The max-min fair rate of every flow in bits per second, in the order of the flows, where `links` are capacities. A flow that
-/// crosses no link and has no limit gets infinity.
+/// Returns the max-min fair rate of each flow in bits per second, in the same order as `flows`. `links` lists the link
+/// capacities. A flow with neither links nor a limit has an infinite rate.
 ///
 /// # Panics
-/// If a flow crosses a link that is not there, or one twice.
+/// Panics if a flow crosses a link that does not exist, or crosses a link twice.
 pub fn max_min(links: &[BitRate], flows: &[Flow]) -> Vec<f64> {
     let mut filling = Filling::new(links, flows);
     let mut limits: Vec<(BitRate, usize)> =
-        flows.iter().enumerate().filter_map(|(flow, it)| Some((it.limit?, flow))).collect();
+        flows.iter().enumerate().filter_map(|(index, flow)| Some((flow.limit?, index))).collect();
     limits.sort_unstable();
     let mut limits = limits.into_iter().map(|(limit, flow)| (limit.get() as f64, flow)).peekable();
     loop {
         let next_link = filling.next_full();
         match (next_link, limits.peek().copied()) {
-            // A limit first: at equal levels it makes no difference to anybody's rate.
+            // If both levels are equal, the order does not affect the rates.
             (link, Some((limit, flow))) if link.is_none_or(|(level, _)| limit <= level) => {
                 limits.next();
-                filling.stop(flow, limit);
+                filling.freeze(flow, limit);
             }
             (Some((level, link)), _) => filling.fill(link, level),
             (None, _) => {
@@ -62,16 +62,17 @@ pub fn max_min(links: &[BitRate], flows: &[Flow]) -> Vec<f64> {
     }
 }
 
-/// A network that is being filled.
+/// The state of progressive filling.
 struct Filling<'a> {
     flows: &'a [Flow],
-    /// Per link: the flows that cross it.
+    /// For each link, the flows that cross it.
     crossing: Vec<Vec<usize>>,
-    /// Per link: what the flows that stopped leave of it, and how many still rise.
+    /// For each link, the capacity that frozen flows leave free and the number of flows that are still rising.
     links: Vec<(f64, usize)>,
-    /// Per flow: where it stopped.
+    /// The rate of each flow that is frozen.
     rates: Vec<Option<f64>>,
-    /// Links by the level at which they are full. A level only rises, so an entry is at worst too low: it is put right when it comes up.
+    /// Links ordered by the level at which they become full. Levels only rise, so a stale entry is too low and is
+    /// corrected when it reaches the top of the heap.
     order: BinaryHeap<Reverse<(Level, usize)>>,
 }
 
@@ -83,7 +84,7 @@ impl<'a> Filling<'a> {
                 let Some(flows) = crossing.get_mut(*link) else {
                     panic!("flow {id} crosses link {link}; there are {}", capacities.len());
                 };
-                // Flows come in order, so one that is there already is the last.
+                // Flows are added in order, so a duplicate is the last entry.
                 assert!(flows.last() != Some(&id), "flow {id} crosses link {link} twice");
                 flows.push(id);
             }
@@ -91,20 +92,20 @@ impl<'a> Filling<'a> {
         let rising = crossing.iter().map(Vec::len);
         let links: Vec<_> = capacities.iter().map(|capacity| capacity.get() as f64).zip(rising).collect();
         let order = (0..links.len()).filter(|link| links[*link].1 > 0);
-        let order = order.map(|link| Reverse((Level::of(links[link]), link))).collect();
+        let order = order.map(|link| Reverse((Level::new(links[link]), link))).collect();
         Self { flows, crossing, links, rates: vec![None; flows.len()], order }
     }
 
-    /// The link that is full first, and at which level; `None` when no flow rises on any.
+    /// Returns the next link to become full and its level; `None` if no flow is rising on any link.
     fn next_full(&mut self) -> Option<(f64, usize)> {
         while let Some(mut first) = self.order.peek_mut() {
-            let Reverse((known, link)) = *first;
+            let Reverse((stored_level, link)) = *first;
             if self.links[link].1 == 0 {
                 PeekMut::pop(first);
                 continue;
             }
-            let level = Level::of(self.links[link]);
-            if level <= known {
+            let level = Level::new(self.links[link]);
+            if level <= stored_level {
                 return Some((level.0, link));
             }
             *first = Reverse((level, link));
@@ -112,36 +113,36 @@ impl<'a> Filling<'a> {
         None
     }
 
-    /// A link is full: its flows stop.
+    /// Freezes all flows on a full link.
     fn fill(&mut self, link: usize, level: f64) {
         for flow in core::mem::take(&mut self.crossing[link]) {
-            self.stop(flow, level);
+            self.freeze(flow, level);
         }
     }
 
-    /// A flow stops, if it has not before.
-    fn stop(&mut self, flow: usize, level: f64) {
+    /// Freezes a flow at a level, unless it is already frozen.
+    fn freeze(&mut self, flow: usize, level: f64) {
         if self.rates[flow].is_some() {
             return;
         }
         self.rates[flow] = Some(level);
         for link in &self.flows[flow].links {
-            let (left, rising) = &mut self.links[*link];
-            // Rounding may leave a link a hair below nothing.
-            *left = (*left - level).max(0.0);
+            let (free, rising) = &mut self.links[*link];
+            // Rounding may make the free capacity slightly negative.
+            *free = (*free - level).max(0.0);
             *rising -= 1;
         }
     }
 }
 
-/// At how much per rising flow a link is full. Floats in their total order; none is not a number.
+/// The rate of the rising flows at which a link becomes full. Levels are never NaN and use the total order of floats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Level(f64);
 
 impl Level {
-    /// Of what is left for how many.
-    fn of((left, rising): (f64, usize)) -> Self {
-        Self(left / rising as f64)
+    /// Computes a link's level from its free capacity and its number of rising flows.
+    fn new((free, rising): (f64, usize)) -> Self {
+        Self(free / rising as f64)
     }
 }
 
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn one_link_is_split_evenly() {
+    fn flows_share_one_link_equally() {
         for n in 1..=64u32 {
             let shares = max_min(&[gbps(100)], &vec![Flow::over([0]); n as usize]);
             assert_eq!(shares, vec![100e9 / f64::from(n); n as usize]);
@@ -184,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn a_parking_lot_gives_every_flow_half() {
+    fn every_flow_in_a_parking_lot_gets_half_the_capacity() {
         let flows = [Flow::over([0, 1, 2]), Flow::over([0]), Flow::over([1]), Flow::over([2])];
         assert_eq!(rates_gbps(&[100, 100, 100], &flows), [50.0; 4]);
     }
 
     #[test]
     fn the_flow_over_two_links_shares_the_busier_one() {
-        // Poseidon, fig. 14a: red crosses A with M others and B with N others.
+        // Poseidon, fig. 14a: the red flow shares link A with M flows and link B with N flows.
         for (m, n) in [(0, 2), (2, 2), (2, 9), (9, 2), (9, 9), (5, 9)] {
             let mut flows = vec![Flow::over([0, 1])];
             flows.extend(vec![Flow::over([0]); m]);
@@ -202,56 +203,58 @@ mod tests {
     }
 
     #[test]
-    fn the_network_of_figure_8() {
-        // Poseidon, fig. 8: link A has two red and two blue flows, link B the same two red and a green one.
+    fn rates_match_figure_8() {
+        // Poseidon, fig. 8: two red and two blue flows cross link A. The same red flows and one green flow cross link
+        // B.
         let flows = [[0, 1].to_vec(), [0, 1].to_vec(), vec![0], vec![0], vec![1]].map(Flow::over);
         assert_eq!(rates_gbps(&[100, 100], &flows), [25.0, 25.0, 25.0, 25.0, 50.0]);
     }
 
     #[test]
-    fn what_a_limited_flow_leaves_goes_to_the_others() {
-        let flows = [Flow::over([0]).limited(gbps(10)), Flow::over([0]), Flow::over([0]).limited(gbps(90))];
+    fn other_flows_get_the_capacity_that_a_limited_flow_leaves() {
+        let flows =
+            [Flow::over([0]).with_limit(gbps(10)), Flow::over([0]), Flow::over([0]).with_limit(gbps(90))];
         assert_eq!(rates_gbps(&[100], &flows), [10.0, 45.0, 45.0]);
         assert_eq!(
-            rates_gbps(&[], &[Flow::over([]).limited(gbps(7)), Flow::default()]),
+            rates_gbps(&[], &[Flow::over([]).with_limit(gbps(7)), Flow::default()]),
             [7.0, f64::INFINITY]
         );
     }
 
     #[test]
-    fn a_link_without_capacity_stops_its_flows_alone() {
+    fn a_link_without_capacity_affects_only_its_flows() {
         assert_eq!(rates_gbps(&[0, 100], &[Flow::over([0, 1]), Flow::over([1])]), [0.0, 100.0]);
     }
 
     #[test]
     #[should_panic(expected = "flow 1 crosses link 0 twice")]
-    fn a_link_crossed_twice_is_refused() {
+    fn a_path_with_a_repeated_link_is_rejected() {
         max_min(&[gbps(1)], &[Flow::over([0]), Flow::over([0, 0])]);
     }
 
     #[test]
     #[should_panic(expected = "flow 0 crosses link 3; there are 1")]
-    fn a_link_that_is_not_there_is_refused() {
+    fn an_unknown_link_is_rejected() {
         max_min(&[gbps(1)], &[Flow::over([3])]);
     }
 
-    fn ours(network: &Network) -> (Vec<BitRate>, Vec<Flow>) {
+    fn convert(network: &Network) -> (Vec<BitRate>, Vec<Flow>) {
         let rate = BitRate::from_mbps;
         let flows = network.flows.iter();
         let flows = flows.map(|flow| Flow { links: flow.path.clone(), limit: flow.cap_mbps.map(rate) });
         (network.capacities_mbps.iter().map(|mbps| rate(*mbps)).collect(), flows.collect())
     }
 
-    /// Relative to the largest capacity: rounding is relative to what flows are subtracted from.
+    /// The tolerance is relative to the largest capacity, because rounding errors are too.
     fn near(a: f64, b: f64) -> bool {
         (a - b).abs() <= 1e-12 * 400e9
     }
 
     #[test]
-    fn rates_are_those_of_exact_arithmetic() {
+    fn rates_match_exact_arithmetic() {
         for seed in 0..500 {
             let network = random_network(&mut SplitMix64::new(seed), 20, 150);
-            let (links, flows) = ours(&network);
+            let (links, flows) = convert(&network);
             let exact = poseidon_testkit::max_min(&network);
             for (rate, exact) in max_min(&links, &flows).into_iter().zip(exact) {
                 assert!(near(rate, exact.mbps() * 1e6), "seed {seed}: {rate} is not {}", exact.mbps() * 1e6);
@@ -259,7 +262,8 @@ mod tests {
         }
     }
 
-    /// Feasible, and every flow held by its limit or by a full link on which none is faster: there is exactly one such allocation.
+    /// Checks that the rates are feasible, and that each flow is at its limit or has a full link on which no flow is
+    /// faster. Exactly one allocation has this property.
     fn assert_max_min(links: &[BitRate], flows: &[Flow], rates: &[f64]) {
         let mut load = vec![0.0; links.len()];
         let mut fastest = vec![0.0f64; links.len()];
@@ -269,19 +273,19 @@ mod tests {
                 fastest[*link] = fastest[*link].max(*rate);
             }
         }
-        // A sum of as many terms as flows rounds as often.
+        // The sum over all flows rounds once per flow.
         let slack = |link: usize| links[link].get() as f64 * 1e-15 * (flows.len() + 10) as f64;
         for (link, capacity) in links.iter().enumerate() {
             assert!(load[link] <= capacity.get() as f64 + slack(link), "link {link} carries {}", load[link]);
         }
         for (id, (flow, rate)) in flows.iter().zip(rates).enumerate() {
             let limit = flow.limit.map_or(f64::INFINITY, |limit| limit.get() as f64);
-            let holds = |link: &usize| {
+            let is_bottleneck = |link: &usize| {
                 load[*link] >= links[*link].get() as f64 - slack(*link)
                     && *rate >= fastest[*link] - slack(*link)
             };
             assert!(*rate <= limit, "flow {id} is above its limit");
-            assert!(*rate == limit || flow.links.iter().any(holds), "flow {id} could be faster");
+            assert!(*rate == limit || flow.links.iter().any(is_bottleneck), "flow {id} could be faster");
         }
     }
 
@@ -289,40 +293,40 @@ mod tests {
     fn a_hundred_thousand_flows_over_ten_thousand_links_are_fair() {
         let rng = &mut SplitMix64::new(3);
         let links: Vec<BitRate> = (0..10_000).map(|_| gbps(rng.within(10, 800))).collect();
-        let flow = |rng: &mut SplitMix64| {
+        let random_flow = |rng: &mut SplitMix64| {
             let mut path: Vec<usize> = (0..1 + rng.index(6)).map(|_| rng.index(links.len())).collect();
             path.sort_unstable();
             path.dedup();
             Flow { links: path, limit: (rng.below(4) == 0).then(|| gbps(rng.within(1, 100))) }
         };
-        let flows: Vec<Flow> = (0..100_000).map(|_| flow(rng)).collect();
+        let flows: Vec<Flow> = (0..100_000).map(|_| random_flow(rng)).collect();
         assert_max_min(&links, &flows, &max_min(&links, &flows));
     }
 
     proptest! {
         #[test]
         fn every_flow_has_a_bottleneck(seed: u64, links in 1usize..40, flows in 1usize..300) {
-            let (links, flows) = ours(&random_network(&mut SplitMix64::new(seed), links, flows));
+            let (links, flows) = convert(&random_network(&mut SplitMix64::new(seed), links, flows));
             assert_max_min(&links, &flows, &max_min(&links, &flows));
         }
 
         #[test]
-        fn a_network_times_as_fast_gives_rates_times_as_fast(seed: u64, by in 1u64..1_000) {
-            let (links, flows) = ours(&random_network(&mut SplitMix64::new(seed), 12, 60));
-            let faster: Vec<BitRate> = links.iter().map(|link| *link * by).collect();
-            let hurried: Vec<Flow> = flows
+        fn rates_scale_with_capacities(seed: u64, factor in 1u64..1_000) {
+            let (links, flows) = convert(&random_network(&mut SplitMix64::new(seed), 12, 60));
+            let faster_links: Vec<BitRate> = links.iter().map(|link| *link * factor).collect();
+            let faster_flows: Vec<Flow> = flows
                 .iter()
-                .map(|flow| Flow { limit: flow.limit.map(|limit| limit * by), ..flow.clone() })
+                .map(|flow| Flow { limit: flow.limit.map(|limit| limit * factor), ..flow.clone() })
                 .collect();
-            for (slow, fast) in max_min(&links, &flows).into_iter().zip(max_min(&faster, &hurried)) {
-                prop_assert!(near(slow, fast / by as f64));
+            for (slow, fast) in max_min(&links, &flows).into_iter().zip(max_min(&faster_links, &faster_flows)) {
+                prop_assert!(near(slow, fast / factor as f64));
             }
         }
 
         #[test]
         fn the_order_of_flows_does_not_matter(seed: u64) {
             let mut rng = SplitMix64::new(seed);
-            let (links, flows) = ours(&random_network(&mut rng, 12, 60));
+            let (links, flows) = convert(&random_network(&mut rng, 12, 60));
             let rates = max_min(&links, &flows);
             let mut order: Vec<usize> = (0..flows.len()).collect();
             rng.shuffle(&mut order);

@@ -1,4 +1,4 @@
-//! Reference pages of the book, made from the types that they describe.
+//! Generates the book's reference pages from the types that they describe.
 
 use crate::scenario::Scenario;
 use crate::summary::METRICS;
@@ -6,61 +6,70 @@ use crate::tables::TABLES;
 use core::fmt::Write as _;
 use serde_json::Value;
 
-/// The page of scenario keys.
-pub fn scenarios() -> String {
+/// Returns the reference page for scenario keys.
+pub fn scenario_page() -> String {
     let schema = schemars::schema_for!(Scenario).to_value();
     let mut page = String::from(
         "# Scenario keys\n\n\
-         Made from the types that read scenarios; `poseidon schema` prints the same for editors. Quantities are text with a unit. A key that\n\
-         is not here is refused with its line and the one that was probably meant.\n",
+         This page is generated from the types that parse scenarios. `poseidon schema` prints a JSON Schema for editors.\n\
+         Quantities are strings with a unit. An unknown key is an error with a line number and a suggestion.\n",
     );
-    table(&mut page, "The scenario itself", "", &schema);
+    add_table(&mut page, "Top-level keys", "", &schema);
     let definitions = schema.get("$defs").and_then(Value::as_object);
     for (name, definition) in definitions.into_iter().flatten() {
         let Some(title) = heading(name) else { continue };
         match definition.get("oneOf").and_then(Value::as_array) {
-            Some(variants) => choices(&mut page, &title, definition, variants),
-            None => table(&mut page, &title, said(definition), definition),
+            Some(variants) => add_variants(&mut page, &title, definition, variants),
+            None => add_table(&mut page, &title, description(definition), definition),
         }
     }
     page
 }
 
-/// The page of result columns and metrics.
-pub fn results() -> String {
+/// Returns the reference page for metrics and result columns.
+pub fn results_page() -> String {
     let mut page = String::from(
         "# Results\n\n\
-         A folder of results holds one folder per study and in it one per run, named by the hash of its plan and the program. A run has `manifest.json` (what\n\
-         really happened), `plan.txt` (the effective configuration), `summary.json` (the metrics below, by phase), `messages.bin` (how long each\n\
-         message took) and, where they were asked for, its rows as Parquet or CSV. A study has `verdicts.json`, its figures and the data of each.\n\n\
+         A results folder has one folder per study, which has one folder per run. The hash of the plan and the program\n\
+         names the folder of a run. A run has these files:\n\n\
+         * `manifest.json`: metadata of the run;\n\
+         * `plan.txt`: the effective configuration;\n\
+         * `summary.json`: the metrics below, by phase;\n\
+         * `messages.bin`: the latency of each message;\n\
+         * optionally, its rows as Parquet or CSV.\n\n\
+         A study has `verdicts.json`, its figures and the data of each figure.\n\n\
          ## Metrics\n\n\
-         Written as `name.metric`, where the name is a traffic's, a queue's, or `run`. Claims and figures may join them with `+ - * /` and\n\
-         parentheses. A percentile is given only where ten samples lie beyond it; of messages it is taken over those of all seeds, and a message\n\
-         that did not finish has an infinite time. Where a number cannot be given, `summary.json` has the reason under `missing`.\n\n\
-         | metric | of | what it says |\n|---|---|---|\n",
+         A metric is written as `name.metric`, where `name` is a traffic pattern, a queue, a buffer, a class or `run`.\n\
+         Claims and figures combine metrics with `+ - * /` and parentheses.\n\n\
+         A percentile needs ten samples beyond it. Percentiles of messages are computed over the messages of all seeds. A message\n\
+         that did not finish has an infinite latency. If a metric has no value, `summary.json` gives the reason under `missing`.\n\n\
+         | metric | applies to | meaning |\n|---|---|---|\n",
     );
     for metric in METRICS {
-        line(&mut page, format_args!("| `{}` | {} | {} |", metric.name, metric.of, metric.says));
+        add_line(
+            &mut page,
+            format_args!("| `{}` | {} | {} |", metric.name, metric.subject, metric.description),
+        );
     }
     page.push_str("\n## Rows\n");
     for info in TABLES {
-        line(
+        add_line(
             &mut page,
             format_args!(
-                "\n### {}\n\n{}\n\n| column | type | unit | what it says |\n|---|---|---|---|",
-                info.name, info.says
+                "\n### {}\n\n{}\n\n| column | type | unit | meaning |\n|---|---|---|---|",
+                info.name, info.description
             ),
         );
         for column in info.columns {
-            let missing = if column.may_miss { "; may be empty" } else { "" };
-            line(
+            let missing = if column.is_optional { "; may be empty" } else { "" };
+            add_line(
                 &mut page,
                 format_args!(
                     "| `{}` | {} | {} | {}{missing} |",
                     column.name,
                     column.kind.name(),
                     column.unit.name(),
-                    column.says
+                    column.description
                 ),
             );
         }
@@ -68,18 +77,18 @@ pub fn results() -> String {
     page
 }
 
-fn line(page: &mut String, text: core::fmt::Arguments<'_>) {
-    writeln!(page, "{text}").expect("a text takes everything");
+fn add_line(page: &mut String, text: core::fmt::Arguments<'_>) {
+    writeln!(page, "{text}").expect("writing to a string cannot fail");
 }
 
-/// The title of a part, where it deserves one: texts and numbers describe themselves.
+/// Returns the section heading for a type. Types without a section, such as strings and numbers, have no heading.
 fn heading(name: &str) -> Option<String> {
-    let known = [
+    let headings = [
         ("LawSpec", "`[laws.NAME]`"),
         ("TopologySpec", "`[topology]`"),
-        ("LinkSpec", "A link"),
+        ("LinkSpec", "Links"),
         ("SwitchSpec", "`[switch]`"),
-        ("PolicySpec", "A policy"),
+        ("PolicySpec", "Policies"),
         ("MarksGo", "`switch.marks-go`"),
         ("PfcSpec", "`[switch.pfc]`"),
         ("StampSpec", "`switch.stamp`"),
@@ -97,44 +106,48 @@ fn heading(name: &str) -> Option<String> {
         ("FigureSpec", "`[[figure]]`"),
         ("FigureKind", "`figure.kind`"),
     ];
-    known.iter().find(|(known, _)| *known == name).map(|(_, title)| (*title).to_owned())
+    headings.iter().find(|(known, _)| *known == name).map(|(_, title)| (*title).to_owned())
 }
 
-fn said(of: &Value) -> &str {
-    of.get("description").and_then(Value::as_str).unwrap_or("")
+fn description(schema: &Value) -> &str {
+    schema.get("description").and_then(Value::as_str).unwrap_or("")
 }
 
-/// The keys of a table.
-fn table(page: &mut String, title: &str, says: &str, of: &Value) {
-    let Some(keys) = of.get("properties").and_then(Value::as_object) else { return };
-    line(page, format_args!("\n## {title}\n"));
-    if !says.is_empty() {
-        line(page, format_args!("{}\n", says.replace('\n', " ")));
+/// Adds a table's keys to the page.
+fn add_table(page: &mut String, title: &str, summary: &str, schema: &Value) {
+    let Some(keys) = schema.get("properties").and_then(Value::as_object) else { return };
+    add_line(page, format_args!("\n## {title}\n"));
+    if !summary.is_empty() {
+        add_line(page, format_args!("{}\n", summary.replace('\n', " ")));
     }
-    let required: Vec<&str> = of
+    let required: Vec<&str> = schema
         .get("required")
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
         .filter_map(Value::as_str)
         .collect();
-    rows(page, keys, &required);
+    add_rows(page, keys, &required);
 }
 
-fn rows(page: &mut String, keys: &serde_json::Map<String, Value>, required: &[&str]) {
-    page.push_str("| key | | what it is |\n|---|---|---|\n");
-    for (key, of) in keys {
-        let must = if required.contains(&key.as_str()) { "must be there" } else { "" };
-        let default =
-            of.get("default").filter(|value| value.is_string() || value.is_number() || value.is_boolean());
-        let default = default.map_or_else(String::new, |value| format!(" Otherwise {value}."));
-        line(page, format_args!("| `{key}` | {must} | {}{default} |", said(of).replace('\n', " ")));
+fn add_rows(page: &mut String, keys: &serde_json::Map<String, Value>, required: &[&str]) {
+    page.push_str("| key | | meaning |\n|---|---|---|\n");
+    for (key, schema) in keys {
+        let required = if required.contains(&key.as_str()) { "required" } else { "" };
+        let default = schema
+            .get("default")
+            .filter(|value| value.is_string() || value.is_number() || value.is_boolean());
+        let default = default.map_or_else(String::new, |value| format!(" Default: {value}."));
+        add_line(
+            page,
+            format_args!("| `{key}` | {required} | {}{default} |", description(schema).replace('\n', " ")),
+        );
     }
 }
 
-/// The words that may be written, or the kinds of a table.
-fn choices(page: &mut String, title: &str, of: &Value, variants: &[Value]) {
-    line(page, format_args!("\n## {title}\n\n{}\n", said(of).replace('\n', " ")));
+/// Adds an enum's variants to the page. Variants are strings or tables with a `kind`.
+fn add_variants(page: &mut String, title: &str, schema: &Value, variants: &[Value]) {
+    add_line(page, format_args!("\n## {title}\n\n{}\n", description(schema).replace('\n', " ")));
     for variant in variants {
         let word = variant
             .get("const")
@@ -143,15 +156,15 @@ fn choices(page: &mut String, title: &str, of: &Value, variants: &[Value]) {
             })
             .and_then(Value::as_str);
         if let Some(word) = word {
-            line(page, format_args!("* `\"{word}\"`: {}", said(variant).replace('\n', " ")));
+            add_line(page, format_args!("* `\"{word}\"`: {}", description(variant).replace('\n', " ")));
         }
         let keys = variant.get("properties").and_then(Value::as_object);
-        for (key, of) in keys.into_iter().flatten().filter(|(key, _)| *key != "kind") {
-            line(page, format_args!("  * `{key}`: {}", said(of).replace('\n', " ")));
+        for (key, schema) in keys.into_iter().flatten().filter(|(key, _)| *key != "kind") {
+            add_line(page, format_args!("  * `{key}`: {}", description(schema).replace('\n', " ")));
         }
-        let several = variant.get("enum").and_then(Value::as_array);
-        for word in several.into_iter().flatten().filter_map(Value::as_str) {
-            line(page, format_args!("* `\"{word}\"`"));
+        let words = variant.get("enum").and_then(Value::as_array);
+        for word in words.into_iter().flatten().filter_map(Value::as_str) {
+            add_line(page, format_args!("* `\"{word}\"`"));
         }
     }
 }

@@ -1,32 +1,32 @@
-//! How long the messages of a run took, kept beside its summary, so that percentiles can be taken over the messages of all seeds.
+//! Stores the completion times of a run's messages next to its summary. Percentiles over the messages of all seeds need
+//! these times.
 //!
-//! A message that did not finish has an infinite completion time. Of it, the time that it had until the run ended is kept: its completion
-//! time is greater than that.
+//! A message that did not finish has an infinite completion time. For such a message, the file stores the elapsed time
+//! at the end of the run, which is a lower bound.
 
 use crate::bound::Bounds;
-use crate::scenario::grouped;
-use crate::stats::{can_carry, rank_of};
-use core::fmt;
+use crate::scenario::GroupedDigits;
+use crate::stats::{rank_of, supports_percentile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is measured of a message.
+/// A measured quantity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quantity {
-    /// From handing over to the last byte acknowledged, microseconds.
+    /// The time from submission to the ACK of the last byte, in microseconds.
     Latency,
-    /// That over the latency of an empty network.
+    /// The latency divided by the latency in an empty network.
     Slowdown,
-    /// From handing over to the last byte at the receiver, microseconds.
+    /// The time from submission until the receiver has the last byte, in microseconds.
     Arrival,
 }
 
 impl Quantity {
-    /// All, in the order of the file.
+    /// All quantities, in file order.
     const ALL: [Self; 3] = [Self::Latency, Self::Slowdown, Self::Arrival];
 
-    /// How metrics of it begin, and the unit they end with.
-    pub const fn words(self) -> (&'static str, &'static str) {
+    /// Returns the prefix and the unit suffix of the quantity's metric names.
+    pub const fn affixes(self) -> (&'static str, &'static str) {
         match self {
             Self::Latency => ("latency", "_us"),
             Self::Slowdown => ("slowdown", ""),
@@ -35,36 +35,36 @@ impl Quantity {
     }
 }
 
-/// Percentiles that are given, with their names and the number of messages that they need.
+/// The share and the name of each reported percentile.
 pub const PERCENTILES: [(f64, &str); 3] = [(0.5, "p50"), (0.99, "p99"), (0.999, "p999")];
 
-/// A metric that is a percentile of messages: `short.latency_p99_us`.
+/// The name of a message percentile metric, such as `short.latency_p99_us`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PercentileName<'a> {
-    /// The traffic or class.
-    pub of: &'a str,
-    /// What is measured.
+    /// The traffic pattern or message class.
+    pub owner: &'a str,
+    /// The measured quantity.
     pub quantity: Quantity,
-    /// The share of messages that it is not below.
+    /// The share of messages at or below the percentile.
     pub share: f64,
-    /// The name of that share: `p99`.
-    pub word: &'static str,
+    /// The percentile name, such as `p99`.
+    pub name: &'static str,
 }
 
 impl<'a> PercentileName<'a> {
-    /// Reads the name of a metric; `None` if it is another kind of metric.
+    /// Parses a metric name; returns `None` if the metric is not a message percentile.
     pub fn parse(metric: &'a str) -> Option<Self> {
-        let (of, last) = metric.rsplit_once('.')?;
+        let (owner, last) = metric.rsplit_once('.')?;
         Quantity::ALL.into_iter().find_map(|quantity| {
-            let (name, unit) = quantity.words();
-            let word = last.strip_prefix(name)?.strip_prefix('_')?.strip_suffix(unit)?;
-            let (share, word) = PERCENTILES.into_iter().find(|(_, known)| *known == word)?;
-            Some(Self { of, quantity, share, word })
+            let (prefix, unit) = quantity.affixes();
+            let name = last.strip_prefix(prefix)?.strip_prefix('_')?.strip_suffix(unit)?;
+            let (share, name) = PERCENTILES.into_iter().find(|(_, known)| *known == name)?;
+            Some(Self { owner, quantity, share, name })
         })
     }
 }
 
-/// The times of some messages, sorted.
+/// The sorted times of a set of messages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Times {
     finished: Vec<f32>,
@@ -72,115 +72,128 @@ pub struct Times {
 }
 
 impl Times {
-    /// Takes times of messages that finished, and for the others the time that they had.
+    /// Creates a set from the times of finished messages and the elapsed times of unfinished messages.
     pub fn new(mut finished: Vec<f32>, mut unfinished: Vec<f32>) -> Self {
         finished.sort_unstable_by(f32::total_cmp);
         unfinished.sort_unstable_by(f32::total_cmp);
         Self { finished, unfinished }
     }
 
-    /// Those of messages that finished, sorted.
+    /// Returns the times of finished messages, sorted.
     pub fn finished(&self) -> &[f32] {
         &self.finished
     }
 
-    /// What the others had, sorted.
+    /// Returns the elapsed times of unfinished messages, sorted.
     pub fn unfinished(&self) -> &[f32] {
         &self.unfinished
     }
 
-    /// How many messages there are.
+    /// Returns the number of messages.
     pub fn len(&self) -> usize {
         self.finished.len() + self.unfinished.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no messages.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many finished within this.
+    /// Counts the messages that finished within a time.
     fn finished_within(&self, time: f32) -> usize {
         self.finished.partition_point(|other| *other <= time)
     }
 
-    /// How many could have finished within this: the others had more time and did not.
-    fn at_most_within(&self, time: f32) -> usize {
+    /// Counts the messages that finished within a time, plus the unfinished messages whose elapsed time does not exceed
+    /// it.
+    fn possibly_finished_within(&self, time: f32) -> usize {
         self.finished_within(time) + self.unfinished.partition_point(|other| *other <= time)
     }
 }
 
-/// Times of several seeds taken together, each seed counting as often as its weight says.
+/// The pooled times of several seeds, each with a weight.
 #[derive(Clone, Debug, Default)]
 pub struct Pool<'a> {
-    of: Vec<(&'a Times, usize)>,
+    weighted: Vec<(&'a Times, usize)>,
 }
 
 impl<'a> Pool<'a> {
-    /// Each as often as it is given.
+    /// Creates a pool from times and their weights.
     pub fn new(times: impl IntoIterator<Item = (&'a Times, usize)>) -> Self {
-        Self { of: times.into_iter().filter(|(_, weight)| *weight > 0).collect() }
+        Self { weighted: times.into_iter().filter(|(_, weight)| *weight > 0).collect() }
     }
 
-    /// How many messages there are.
+    /// Returns the number of messages.
     pub fn len(&self) -> usize {
-        self.of.iter().map(|(times, weight)| times.len() * weight).sum()
+        self.weighted.iter().map(|(times, weight)| times.len() * weight).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no messages.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The share of messages that did not finish.
+    /// Returns the share of messages that did not finish.
     pub fn unfinished_share(&self) -> f64 {
-        let unfinished: usize = self.of.iter().map(|(times, weight)| times.unfinished.len() * weight).sum();
+        let unfinished: usize =
+            self.weighted.iter().map(|(times, weight)| times.unfinished.len() * weight).sum();
         if unfinished == 0 { 0.0 } else { unfinished as f64 / self.len() as f64 }
     }
 
-    /// A percentile by nearest rank: a value, or a bound from below where it falls among messages that did not finish. `None` without
-    /// messages.
+    /// Returns a percentile by nearest rank, or a lower bound if it falls among unfinished messages. Returns `None`
+    /// if there are no messages.
     pub fn percentile(&self, share: f64) -> Option<Bounds> {
         let rank = rank_of(self.len(), share);
         if rank == 0 {
             return None;
         }
         let count = |within: fn(&Times, f32) -> usize, time: f32| -> usize {
-            self.of.iter().map(|(times, weight)| within(times, time) * weight).sum()
+            self.weighted.iter().map(|(times, weight)| within(times, time) * weight).sum()
         };
-        let finished: usize = self.of.iter().map(|(times, weight)| times.finished.len() * weight).sum();
+        let finished: usize = self.weighted.iter().map(|(times, weight)| times.finished.len() * weight).sum();
         let is_reached = finished >= rank;
-        let within = if is_reached { Times::finished_within } else { Times::at_most_within };
-        let found = smallest(|time| count(within, time) >= rank);
-        Some(if is_reached { Bounds::exact(found) } else { Bounds::at_least(found) })
+        let within = if is_reached { Times::finished_within } else { Times::possibly_finished_within };
+        let time = smallest_float_where(|time| count(within, time) >= rank);
+        Some(if is_reached { Bounds::exact(time) } else { Bounds::at_least(time) })
     }
 
-    /// A percentile, or why there is none in words.
-    pub fn reading(&self, share: f64, word: &str) -> Result<Bounds, String> {
-        if !can_carry(share, self.len()) {
-            return Err(too_few(word, share, self.len()));
+    /// Returns a percentile if there are enough messages for it. `name` is the percentile name, such as `p99`.
+    pub fn checked_percentile(&self, share: f64, name: &str) -> Result<Bounds, TooFewMessages> {
+        if !supports_percentile(share, self.len()) {
+            return Err(TooFewMessages::new(name, share, self.len()));
         }
-        self.percentile(share).ok_or_else(|| too_few(word, share, 0))
+        self.percentile(share).ok_or_else(|| TooFewMessages::new(name, share, 0))
     }
 }
 
-/// Why a percentile is not given: it needs more messages.
-pub fn too_few(word: &str, share: f64, there_are: usize) -> String {
-    let digits = word.strip_prefix('p').unwrap_or(word);
-    let name = if digits.len() > 2 { format!("p{}.{}", &digits[..2], &digits[2..]) } else { word.to_owned() };
-    format!(
-        "{name} needs {} messages, there are {}",
-        grouped(needed(share) as u64),
-        grouped(there_are as u64)
-    )
+/// There are not enough messages for a percentile.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{percentile} needs {needed} messages, there are {messages}")]
+pub struct TooFewMessages {
+    /// The percentile name, such as `p99.9`.
+    pub percentile: String,
+    /// The number of messages that the percentile needs.
+    pub needed: GroupedDigits,
+    /// The number of messages.
+    pub messages: GroupedDigits,
 }
 
-/// The fewest messages that carry a percentile.
-pub fn needed(share: f64) -> usize {
+impl TooFewMessages {
+    /// Creates the error for the percentile at `share`, which is named `name`.
+    pub fn new(name: &str, share: f64, messages: usize) -> Self {
+        let digits = name.strip_prefix('p').unwrap_or(name);
+        let percentile =
+            if digits.len() > 2 { format!("p{}.{}", &digits[..2], &digits[2..]) } else { name.to_owned() };
+        Self { percentile, needed: needed_messages(share).into(), messages: messages.into() }
+    }
+}
+
+/// Returns the smallest number of messages that supports a percentile.
+pub fn needed_messages(share: f64) -> usize {
     let (mut low, mut high) = (1_usize, 1 << 40);
     while low < high {
         let middle = low.midpoint(high);
-        if can_carry(share, middle) {
+        if supports_percentile(share, middle) {
             high = middle;
         } else {
             low = middle + 1;
@@ -189,12 +202,12 @@ pub fn needed(share: f64) -> usize {
     low
 }
 
-/// The smallest non-negative number for which this holds, searched over the bits of all of them.
-fn smallest(holds: impl Fn(f32) -> bool) -> f64 {
+/// Returns the smallest non-negative float for which a condition holds, using binary search over bit patterns.
+fn smallest_float_where(condition: impl Fn(f32) -> bool) -> f64 {
     let (mut low, mut high) = (0_u32, f32::INFINITY.to_bits());
     while low < high {
         let middle = low.midpoint(high);
-        if holds(f32::from_bits(middle)) {
+        if condition(f32::from_bits(middle)) {
             high = middle;
         } else {
             low = middle + 1;
@@ -203,39 +216,39 @@ fn smallest(holds: impl Fn(f32) -> bool) -> f64 {
     f64::from(f32::from_bits(low))
 }
 
-/// The size of a message and its slowdown.
+/// A message's size and slowdown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SizedSlowdown {
-    /// Its size in bytes.
+    /// The size in bytes.
     pub bytes: u64,
-    /// Its slowdown; of one that did not finish, what it is greater than.
+    /// The slowdown; a lower bound if the message did not finish.
     pub slowdown: f32,
-    /// Whether it finished.
+    /// Whether the message finished.
     pub is_finished: bool,
 }
 
-/// The messages of one traffic or class that begin in one phase.
+/// The messages of one traffic pattern or message class that start in one phase.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection {
     /// The phase.
     pub phase: String,
-    /// The traffic or class.
+    /// The traffic pattern or message class.
     pub name: String,
     latency: Times,
     slowdown: Times,
     arrival: Times,
-    /// Every message with its size.
+    /// The size and slowdown of each message.
     pub sizes: Vec<SizedSlowdown>,
 }
 
 impl Selection {
-    /// Those of a phase and of a traffic or class.
+    /// Creates the selection for a phase and a traffic pattern or message class.
     pub fn new(phase: &str, name: &str, times: [Times; 3], sizes: Vec<SizedSlowdown>) -> Self {
         let [latency, slowdown, arrival] = times;
         Self { phase: phase.to_owned(), name: name.to_owned(), latency, slowdown, arrival, sizes }
     }
 
-    /// Their times.
+    /// Returns the times of the messages.
     pub fn times(&self, quantity: Quantity) -> &Times {
         match quantity {
             Quantity::Latency => &self.latency,
@@ -244,66 +257,96 @@ impl Selection {
         }
     }
 
-    /// The share of them that did not finish.
+    /// Returns the share of messages that did not finish.
     pub fn unfinished_share(&self) -> f64 {
         Pool::new([(&self.latency, 1)]).unfinished_share()
     }
 }
 
-/// The times of all measured messages of a run.
+/// The times of all measured messages in a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MessageSamples {
-    /// By phase, and by traffic or class.
+    /// One selection for each phase and each traffic pattern or message class.
     pub selections: Vec<Selection>,
 }
 
-/// Why a file of message times cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An error while reading a message-time file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {cause}; run the study again into another folder", .file.display())]
 pub struct SamplesError {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong.
-    pub what: String,
+    /// The cause of the error.
+    pub cause: SamplesErrorCause,
 }
 
-impl fmt::Display for SamplesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; run the study again into another folder", self.file.display(), self.what)
-    }
+/// The cause of a [`SamplesError`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SamplesErrorCause {
+    /// An I/O error.
+    #[error("{0}")]
+    Io(String),
+    /// The content is corrupt.
+    #[error(transparent)]
+    Format(#[from] FormatError),
 }
 
-impl core::error::Error for SamplesError {}
+/// A format error in a message-time file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    /// The magic number is wrong.
+    #[error("the file does not contain message times of this version")]
+    WrongMagic,
+    /// The file is too short.
+    #[error("the file ends too early")]
+    Truncated,
+    /// The file is too long.
+    #[error("there are bytes after the end")]
+    TrailingBytes,
+    /// A list is longer than the rest of the file.
+    #[error("a list is longer than the file")]
+    ListTooLong,
+    /// A name is not UTF-8.
+    #[error("a name is not text")]
+    NameNotUtf8,
+    /// Times are negative, not finite or not sorted.
+    #[error("times are not sorted")]
+    UnsortedTimes,
+    /// A slowdown is infinite or NaN.
+    #[error("a slowdown is not a finite number")]
+    InvalidSlowdown,
+}
 
-/// What a file begins with: the format and its version.
+/// The magic number at the start of a file, which identifies the format and its version.
 const MAGIC: &[u8; 8] = b"poseidm1";
 
 impl MessageSamples {
-    /// The messages of a phase and of a traffic or class.
+    /// Returns the messages of a traffic pattern or message class in a phase.
     pub fn selection(&self, phase: &str, name: &str) -> Option<&Selection> {
         self.selections.iter().find(|selection| selection.phase == phase && selection.name == name)
     }
 
-    /// As bytes: the magic, then each selection with its names, its sorted times and its sizes, all little-endian, each list behind its
-    /// length.
+    /// Encodes the samples: the magic number, then each selection with its names, its sorted times and its sizes.
+    /// All numbers are little-endian, and each list is preceded by its length.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        let length = |bytes: &mut Vec<u8>, length: usize| bytes.extend((length as u64).to_le_bytes());
-        length(&mut bytes, self.selections.len());
+        let write_length = |bytes: &mut Vec<u8>, length: usize| bytes.extend((length as u64).to_le_bytes());
+        write_length(&mut bytes, self.selections.len());
         for selection in &self.selections {
             for name in [&selection.phase, &selection.name] {
-                length(&mut bytes, name.len());
+                write_length(&mut bytes, name.len());
                 bytes.extend(name.as_bytes());
             }
             for times in Quantity::ALL.map(|quantity| selection.times(quantity)) {
                 for list in [&times.finished, &times.unfinished] {
-                    length(&mut bytes, list.len());
+                    write_length(&mut bytes, list.len());
                     list.iter().for_each(|time| bytes.extend(time.to_le_bytes()));
                 }
             }
-            length(&mut bytes, selection.sizes.len());
+            write_length(&mut bytes, selection.sizes.len());
             for message in &selection.sizes {
                 bytes.extend(message.bytes.to_le_bytes());
-                // The sign says whether it finished; slowdowns are positive.
+                // Slowdowns are positive. A negative sign means that the message did not finish.
                 let signed = if message.is_finished { message.slowdown } else { -message.slowdown };
                 bytes.extend(signed.to_le_bytes());
             }
@@ -311,99 +354,100 @@ impl MessageSamples {
         bytes
     }
 
-    /// Reads a file; a file that is too short, too long or not of this format is refused.
+    /// Reads a file. Returns an error if the file is too short, too long or in another format.
     pub fn read(file: &Path) -> Result<Self, SamplesError> {
-        let refuse = |what: String| SamplesError { file: file.to_owned(), what };
-        let bytes = std::fs::read(file).map_err(|error| refuse(error.to_string()))?;
-        Self::from_bytes(&bytes).map_err(|what| refuse(what.to_owned()))
+        let error = |cause| SamplesError { file: file.to_owned(), cause };
+        let bytes = std::fs::read(file).map_err(|cause| error(SamplesErrorCause::Io(cause.to_string())))?;
+        Self::from_bytes(&bytes).map_err(|cause| error(cause.into()))
     }
 
-    /// Reads bytes.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, &'static str> {
-        let mut rest = Reader(bytes);
-        if rest.take(MAGIC.len())? != MAGIC {
-            return Err("it does not hold message times of this version");
+    /// Decodes samples.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut reader = Reader(bytes);
+        if reader.bytes(MAGIC.len())? != MAGIC {
+            return Err(FormatError::WrongMagic);
         }
         let mut selections = Vec::new();
-        for _ in 0..rest.length(1)? {
-            let [phase, name] = [rest.text()?, rest.text()?];
+        for _ in 0..reader.length(1)? {
+            let [phase, name] = [reader.text()?, reader.text()?];
             let mut times =
-                || Ok::<_, &'static str>(Times { finished: rest.times()?, unfinished: rest.times()? });
+                || Ok::<_, FormatError>(Times { finished: reader.times()?, unfinished: reader.times()? });
             let times = [times()?, times()?, times()?];
             let mut sizes = Vec::new();
-            for _ in 0..rest.length(12)? {
-                let bytes = rest.number()?;
-                let signed = f32::from_le_bytes(rest.array()?);
+            for _ in 0..reader.length(12)? {
+                let bytes = reader.number()?;
+                let signed = f32::from_le_bytes(reader.array()?);
                 if !signed.is_finite() {
-                    return Err("a slowdown is no number");
+                    return Err(FormatError::InvalidSlowdown);
                 }
                 let is_finished = signed.is_sign_positive();
                 sizes.push(SizedSlowdown { bytes, slowdown: signed.abs(), is_finished });
             }
             selections.push(Selection::new(&phase, &name, times, sizes));
         }
-        if rest.0.is_empty() { Ok(Self { selections }) } else { Err("there is more behind its end") }
+        if reader.0.is_empty() { Ok(Self { selections }) } else { Err(FormatError::TrailingBytes) }
     }
 }
 
-/// Bytes that are still to be read.
+/// The bytes that have not been decoded yet.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, length: usize) -> Result<&'a [u8], &'static str> {
-        let (taken, rest) = self.0.split_at_checked(length).ok_or("it ends too soon")?;
+    fn bytes(&mut self, length: usize) -> Result<&'a [u8], FormatError> {
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or(FormatError::Truncated)?;
         self.0 = rest;
-        Ok(taken)
+        Ok(bytes)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], &'static str> {
-        self.take(N)?.try_into().map_err(|_| "it ends too soon")
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], FormatError> {
+        self.bytes(N)?.try_into().map_err(|_| FormatError::Truncated)
     }
 
-    fn number(&mut self) -> Result<u64, &'static str> {
+    fn number(&mut self) -> Result<u64, FormatError> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// The length of a list whose items have at least so many bytes each: one that the rest cannot hold is refused before room is made.
-    fn length(&mut self, each: usize) -> Result<usize, &'static str> {
-        let length = usize::try_from(self.number()?).map_err(|_| "a list is too long")?;
-        match length.checked_mul(each) {
+    /// Reads the length of a list whose items take at least `item_size` bytes each. The length is checked against the
+    /// remaining bytes before any memory is allocated.
+    fn length(&mut self, item_size: usize) -> Result<usize, FormatError> {
+        let length = usize::try_from(self.number()?).map_err(|_| FormatError::ListTooLong)?;
+        match length.checked_mul(item_size) {
             Some(bytes) if bytes <= self.0.len() => Ok(length),
-            _ => Err("a list is longer than the file"),
+            _ => Err(FormatError::ListTooLong),
         }
     }
 
-    fn text(&mut self) -> Result<String, &'static str> {
+    fn text(&mut self) -> Result<String, FormatError> {
         let length = self.length(1)?;
-        String::from_utf8(self.take(length)?.to_vec()).map_err(|_| "a name is no text")
+        String::from_utf8(self.bytes(length)?.to_vec()).map_err(|_| FormatError::NameNotUtf8)
     }
 
-    fn times(&mut self) -> Result<Vec<f32>, &'static str> {
+    fn times(&mut self) -> Result<Vec<f32>, FormatError> {
         let length = self.length(4)?;
         let times: Vec<f32> =
-            self.take(4 * length)?.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            self.bytes(4 * length)?.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
         let is_time = |time: &f32| time.is_finite() && *time >= 0.0;
         match times.iter().all(is_time) && times.is_sorted() {
             true => Ok(times),
-            false => Err("times are not sorted"),
+            false => Err(FormatError::UnsortedTimes),
         }
     }
 }
 
-/// Where the message times of a run are.
+/// Where a run's message times are stored.
 #[derive(Clone, Debug, Default)]
-pub enum Messages {
-    /// Nowhere: a closed form, or a run without messages.
+pub enum MessageStorage {
+    /// The run has no message times, because it is a closed-form model or has no messages.
     #[default]
     None,
-    /// In a file.
+    /// The times are in a file.
     File(PathBuf),
-    /// Here.
+    /// The times are in memory.
     Loaded(Arc<MessageSamples>),
 }
 
-impl Messages {
-    /// Reads the file, where they are in one.
+impl MessageStorage {
+    /// Loads the times into memory if they are in a file.
     pub fn load(&self) -> Result<Self, SamplesError> {
         Ok(match self {
             Self::File(file) => Self::Loaded(Arc::new(MessageSamples::read(file)?)),
@@ -411,7 +455,7 @@ impl Messages {
         })
     }
 
-    /// The messages of a phase and of a traffic or class, where they are loaded.
+    /// Returns the messages of a traffic pattern or message class in a phase, if they are loaded.
     pub fn selection(&self, phase: &str, name: &str) -> Option<&Selection> {
         match self {
             Self::Loaded(samples) => samples.selection(phase, name),
@@ -431,11 +475,11 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_among_the_unfinished_is_a_bound() {
-        // Nine finished, three had 5, 50 and 60: sorted with them in place 1..9, 5, 50, 60.
-        let some = times(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0], &[50.0, 60.0, 5.0]);
-        let pool = Pool::new([(&some, 1)]);
-        assert_eq!(pool.percentile(0.5), Some(Bounds::exact(6.0)), "the 6th of 12, infinity last");
+    fn a_percentile_among_unfinished_messages_is_a_lower_bound() {
+        // Nine messages finished. Three are unfinished, with elapsed times of 5, 50 and 60.
+        let mixed = times(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0], &[50.0, 60.0, 5.0]);
+        let pool = Pool::new([(&mixed, 1)]);
+        assert_eq!(pool.percentile(0.5), Some(Bounds::exact(6.0)), "the 6th of 12, unfinished messages last");
         assert_eq!(pool.percentile(0.75), Some(Bounds::exact(9.0)));
         assert_eq!(pool.percentile(0.9), Some(Bounds::at_least(50.0)), "the 11th of 12");
         assert_eq!(pool.percentile(0.76), Some(Bounds::at_least(9.0)), "the 10th of 12");
@@ -443,21 +487,25 @@ mod tests {
     }
 
     #[test]
-    fn two_seeds_carry_what_one_does_not() {
-        let of = |from: u16| times(&(from..from + 971).map(f32::from).collect::<Vec<_>>(), &[]);
-        let (one, other) = (of(0), of(971));
-        let alone = Pool::new([(&one, 1)]).reading(0.99, "p99");
-        assert_eq!(alone, Err("p99 needs 1,000 messages, there are 971".to_owned()));
-        // Of 0 to 1941 the rank 1923 (99 % of 1942 are 1922.58) is the value 1922.
-        let both = Pool::new([(&one, 1), (&other, 1)]);
-        assert_eq!(both.reading(0.99, "p99"), Ok(Bounds::exact(1922.0)));
-        assert_eq!(both.reading(0.999, "p999").unwrap_err(), "p99.9 needs 10,000 messages, there are 1,942");
+    fn two_seeds_support_a_percentile_that_one_seed_does_not() {
+        let times_from = |from: u16| times(&(from..from + 971).map(f32::from).collect::<Vec<_>>(), &[]);
+        let (first, second) = (times_from(0), times_from(971));
+        let single = Pool::new([(&first, 1)]).checked_percentile(0.99, "p99");
+        let error = single.expect_err("971 messages are too few").to_string();
+        assert_eq!(error, "p99 needs 1,000 messages, there are 971");
+        // 99 % of 1942 is 1922.58, so p99 is the sample with rank 1923, whose value is 1922.
+        let pooled = Pool::new([(&first, 1), (&second, 1)]);
+        assert_eq!(pooled.checked_percentile(0.99, "p99"), Ok(Bounds::exact(1922.0)));
+        assert_eq!(
+            pooled.checked_percentile(0.999, "p999").unwrap_err().to_string(),
+            "p99.9 needs 10,000 messages, there are 1,942"
+        );
     }
 
     #[test]
-    fn names_of_percentiles_are_read() {
-        let read = PercentileName::parse("short-flows.slowdown_p999").expect("a percentile");
-        assert_eq!((read.of, read.quantity, read.share), ("short-flows", Quantity::Slowdown, 0.999));
+    fn percentile_names_are_parsed() {
+        let parsed = PercentileName::parse("short-flows.slowdown_p999").expect("the metric is a percentile");
+        assert_eq!((parsed.owner, parsed.quantity, parsed.share), ("short-flows", Quantity::Slowdown, 0.999));
         assert!(PercentileName::parse("a.latency_p99_us").is_some());
         for other in
             ["a.latency_mean_us", "a.rtt_p99_us", "a.latency_p99", "latency_p99_us", "a.delay_p50_us"]
@@ -466,7 +514,7 @@ mod tests {
         }
     }
 
-    fn some_samples() -> MessageSamples {
+    fn example_samples() -> MessageSamples {
         let all = times(&[1.0, 2.5], &[7.0]);
         let sizes = vec![
             SizedSlowdown { bytes: 100, slowdown: 1.5, is_finished: true },
@@ -477,40 +525,40 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
-        let samples = some_samples();
+    fn samples_survive_a_round_trip() {
+        let samples = example_samples();
         assert_eq!(MessageSamples::from_bytes(&samples.to_bytes()), Ok(samples));
     }
 
     #[test]
-    fn a_damaged_file_is_refused() {
-        let bytes = some_samples().to_bytes();
+    fn a_corrupt_file_is_rejected() {
+        let bytes = example_samples().to_bytes();
         for end in 0..bytes.len() {
             assert!(MessageSamples::from_bytes(&bytes[..end]).is_err(), "{end} bytes");
         }
         assert!(MessageSamples::from_bytes(&[&bytes[..], &[0]].concat()).is_err());
         let mut long = bytes.clone();
         long[8..16].fill(0xff);
-        assert_eq!(MessageSamples::from_bytes(&long), Err("a list is longer than the file"));
+        assert_eq!(MessageSamples::from_bytes(&long), Err(FormatError::ListTooLong));
     }
 
     proptest! {
         #[test]
-        fn a_weighted_pool_is_the_list_of_all_with_infinity_for_the_unfinished(
+        fn a_weighted_pool_equals_a_list_with_infinity_for_unfinished_messages(
             seeds in prop::collection::vec(
                 (prop::collection::vec(0.0..100.0f32, 0..30), prop::collection::vec(0.0..100.0f32, 0..5), 0usize..3), 1..5,
             ),
             share in 0.0..=1.0f64,
         ) {
-            let all: Vec<(Times, usize)> =
-                seeds.iter().map(|(done, had, weight)| (times(done, had), *weight)).collect();
-            let pool = Pool::new(all.iter().map(|(times, weight)| (times, *weight)));
-            let list = |of_unfinished: fn(f32) -> f64| {
+            let weighted: Vec<(Times, usize)> =
+                seeds.iter().map(|(finished, elapsed, weight)| (times(finished, elapsed), *weight)).collect();
+            let pool = Pool::new(weighted.iter().map(|(times, weight)| (times, *weight)));
+            let list = |value_of_unfinished: fn(f32) -> f64| {
                 let mut list = Vec::new();
-                for (done, had, weight) in &seeds {
+                for (finished, elapsed, weight) in &seeds {
                     for _ in 0..*weight {
-                        list.extend(done.iter().copied().map(f64::from));
-                        list.extend(had.iter().copied().map(of_unfinished));
+                        list.extend(finished.iter().copied().map(f64::from));
+                        list.extend(elapsed.iter().copied().map(value_of_unfinished));
                     }
                 }
                 list.sort_unstable_by(f64::total_cmp);
@@ -526,7 +574,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn decoding_arbitrary_bytes_does_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = MessageSamples::from_bytes(&[MAGIC.as_slice(), &bytes].concat());
         }
     }

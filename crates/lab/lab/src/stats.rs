@@ -1,43 +1,46 @@
-//! Numbers from samples: percentiles that the samples can carry, means over seeds with their interval, fairness.
+//! Sample statistics: percentiles, means over seeds with confidence intervals, and fairness.
 //!
-//! Nothing is interpolated and nothing is thinned: a percentile is one of the samples. What cannot be said is `None`, never a zero.
+//! Percentiles are not interpolated: every percentile is one of the samples. If there are too few samples, the result
+//! is `None`, never zero.
 
 use serde::{Deserialize, Serialize};
 
-/// The samples that must lie beyond a percentile before it says more than which of them came first.
-const BEYOND: usize = 10;
+/// The number of samples that must lie beyond a percentile. With fewer samples, the percentile would depend on a few
+/// outliers.
+const MIN_SAMPLES_BEYOND: usize = 10;
 
-/// The percentile `p` of sorted samples, by nearest rank: the smallest sample that at least the share `p` of all do not exceed.
-/// `p` is a share, so 0.999 is p99.9; 0 gives the smallest sample and 1 the largest. `None` without samples.
+/// Returns the percentile `p` of sorted samples by nearest rank: the smallest sample that is at least as large as
+/// the fraction `p` of all samples. For example, 0.999 is p99.9, 0 is the minimum and 1 is the maximum. Returns
+/// `None` if there are no samples.
 ///
 /// # Panics
-/// If `p` is not within 0 and 1. In debug builds also if the samples are not sorted.
+/// Panics if `p` is not between 0 and 1. Debug builds also panic if the samples are not sorted.
 pub fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
-    assert!((0.0..=1.0).contains(&p), "the percentile {p} is not within 0 and 1");
-    debug_assert!(sorted.is_sorted(), "percentiles are taken of sorted samples");
+    assert!((0.0..=1.0).contains(&p), "the percentile {p} is not between 0 and 1");
+    debug_assert!(sorted.is_sorted(), "the samples must be sorted");
     let rank = rank_of(sorted.len(), p);
     sorted.get(rank.checked_sub(1)?).copied()
 }
 
-/// Sorts samples and takes some percentiles of them, each as [`percentile`] does.
+/// Sorts samples and returns several of their percentiles. See [`percentile`].
 ///
 /// # Panics
-/// If one of `ps` is not within 0 and 1.
+/// Panics if any of `ps` is not between 0 and 1.
 pub fn percentiles(samples: &mut [f64], ps: &[f64]) -> Option<Vec<f64>> {
     samples.sort_unstable_by(f64::total_cmp);
     ps.iter().map(|p| percentile(samples, *p)).collect()
 }
 
-/// Whether `n` samples can carry the percentile `p`: whether ten of them lie beyond it, `n (1 - p) >= 10`. So p50 needs 20 samples, p99
-/// a thousand and p99.9 ten thousand.
-pub fn can_carry(p: f64, n: usize) -> bool {
-    // Divided and not multiplied: 1 - 0.9999 is below 0.0001 in binary, and 100,000 samples would not do.
-    n > BEYOND && (n - BEYOND) as f64 / n as f64 >= p
+/// Returns whether `n` samples support the percentile `p`: at least ten samples must lie beyond it, `n (1 - p) >=
+/// 10`. So p50 needs 20 samples, p99 needs a thousand and p99.9 needs ten thousand.
+pub fn supports_percentile(p: f64, n: usize) -> bool {
+    // Multiplying would be wrong: in binary, 1 - 0.9999 is slightly below 0.0001, so 100,000 samples would not suffice.
+    n > MIN_SAMPLES_BEYOND && (n - MIN_SAMPLES_BEYOND) as f64 / n as f64 >= p
 }
 
-/// The smallest of the ranks 1 to `n` that is at least the share `p` of `n`; zero if `n` is.
+/// Returns the smallest rank from 1 to `n` that is at least `p` times `n`, or zero if `n` is zero.
 pub(crate) fn rank_of(n: usize, p: f64) -> usize {
-    // Searched and not multiplied: 0.07 * 100 is above 7 in binary, but 7 / 100 is the same number as 0.07.
+    // Multiplying would be wrong: in binary, 0.07 * 100 is slightly above 7, but 7 / 100 equals 0.07.
     let (mut low, mut high) = (n.min(1), n);
     while low < high {
         let middle = low.midpoint(high);
@@ -50,40 +53,39 @@ pub(crate) fn rank_of(n: usize, p: f64) -> usize {
     low
 }
 
-/// The mean; `None` without samples.
+/// Returns the mean, or `None` if there are no samples.
 pub fn mean(samples: &[f64]) -> Option<f64> {
     (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
 }
 
-/// The standard deviation of what the samples are drawn from: the sum of squares is divided by one less than their number.
-/// `None` below two samples.
+/// Returns the sample standard deviation, with `n - 1` in the denominator. Returns `None` for fewer than two samples.
 pub fn standard_deviation(samples: &[f64]) -> Option<f64> {
     let mean = mean(samples)?;
-    // Deviations first, squares then: the difference of two large sums would leave nothing.
+    // The two-pass formula avoids cancellation between two large sums.
     let squares: f64 = samples.iter().map(|sample| (sample - mean) * (sample - mean)).sum();
     (samples.len() > 1).then(|| (squares / (samples.len() - 1) as f64).sqrt())
 }
 
-/// A mean over seeds and how far it can be trusted.
+/// A mean over seeds and its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// Half the 95 % interval by Student's distribution; `None` of a single value, which says nothing about its spread.
+    /// Half the width of the 95 % confidence interval, from Student's t-distribution; `None` for a single value.
     pub half: Option<f64>,
-    /// How many values.
+    /// The number of values.
     pub n: usize,
-    /// The 95 % interval of a percentile over the messages of all seeds, by drawing seeds again; `half` is half its width.
+    /// The 95 % bootstrap interval of a percentile over the messages of all seeds; `half` is half its width.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
-    /// The same percentile in the seed where it is least and where it is largest.
+    /// The smallest and largest values of this percentile among single seeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<[f64; 2]>,
 }
 
 impl Estimate {
-    /// Of one value per seed; `None` without any.
-    pub fn of(values: &[f64]) -> Option<Self> {
+    /// Estimates the mean from one value per seed; `None` if there are no values.
+    pub fn from_values(values: &[f64]) -> Option<Self> {
         let n = values.len();
         let half = standard_deviation(values)
             .map(|deviation| student_quantile(n - 1) * deviation / (n as f64).sqrt());
@@ -91,7 +93,8 @@ impl Estimate {
     }
 }
 
-/// Jain's index of rates: 1 if all are equal, 1/n if one has everything. Rates that are all zero are equal. `None` without rates.
+/// Returns Jain's fairness index: 1 if all rates are equal, 1/n if one flow has all the bandwidth. If all rates are
+/// zero, the index is 1. Returns `None` if there are no rates.
 pub fn jain(rates: &[f64]) -> Option<f64> {
     let sum: f64 = rates.iter().sum();
     let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
@@ -102,8 +105,8 @@ pub fn jain(rates: &[f64]) -> Option<f64> {
     }
 }
 
-/// Spearman's rank correlation: 1 where one list rises with the other, -1 where it falls. Equal values share their mean rank. `None` below two
-/// pairs, or where all values of a list are equal.
+/// Returns Spearman's rank correlation: 1 if both lists rise together, -1 if one rises as the other falls. Equal values
+/// share their mean rank. Returns `None` for fewer than two pairs, or if all values in a list are equal.
 pub fn rank_correlation(a: &[f64], b: &[f64]) -> Option<f64> {
     if a.len() != b.len() || a.len() < 2 {
         return None;
@@ -116,23 +119,24 @@ pub fn rank_correlation(a: &[f64], b: &[f64]) -> Option<f64> {
     (scale > 0.0).then(|| product(&a, &b) / scale)
 }
 
-/// The rank of each value, from one; equal ones share their mean.
+/// Returns the rank of each value, counted from one. Equal values share their mean rank.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|i, j| values[*i].total_cmp(&values[*j]));
     let mut ranks = vec![0.0; values.len()];
     let mut first = 0;
     while first < order.len() {
-        let alike = order[first..].iter().take_while(|i| values[**i] == values[order[first]]).count();
-        // Ranks first + 1 to first + alike.
-        let shared = first as f64 + (alike as f64 + 1.0) / 2.0;
-        order[first..first + alike].iter().for_each(|i| ranks[*i] = shared);
-        first += alike;
+        let equal = order[first..].iter().take_while(|i| values[**i] == values[order[first]]).count();
+        // Equal values occupy the ranks first + 1 to first + equal.
+        let shared = first as f64 + (equal as f64 + 1.0) / 2.0;
+        order[first..first + equal].iter().for_each(|i| ranks[*i] = shared);
+        first += equal;
     }
     ranks
 }
 
-/// The geometric mean: how ratios are averaged. `None` without samples, or if one is not above zero.
+/// Returns the geometric mean, which is the right average for ratios. Returns `None` if there are no samples or if any
+/// sample is not positive.
 pub fn geometric_mean(samples: &[f64]) -> Option<f64> {
     if samples.iter().any(|sample| sample.is_nan() || *sample <= 0.0) {
         return None;
@@ -141,14 +145,16 @@ pub fn geometric_mean(samples: &[f64]) -> Option<f64> {
     mean(&logarithms).map(libm::exp)
 }
 
-/// The quantile 0.975 of Student's distribution: what half a 95 % interval is in standard errors.
+/// Returns the 0.975 quantile of Student's t-distribution, which is half the width of a 95 % confidence interval in
+/// standard errors.
 fn student_quantile(degrees_of_freedom: usize) -> f64 {
-    if let Some(quantile) = degrees_of_freedom.checked_sub(1).and_then(|row| STUDENT.get(row)) {
+    if let Some(quantile) = degrees_of_freedom.checked_sub(1).and_then(|row| STUDENT_QUANTILES.get(row)) {
         return *quantile;
     }
-    // Abramowitz and Stegun 26.7.5: the normal quantile z and four terms in 1 / degrees of freedom. Error below 1e-7 from 31 on.
-    let z = NORMAL;
-    let by = 1.0 / degrees_of_freedom as f64;
+    // Abramowitz and Stegun 26.7.5: the normal quantile z and four terms in 1 / degrees of freedom. The error is
+    // below 1e-7 for 31 or more degrees of freedom.
+    let z = NORMAL_QUANTILE;
+    let inverse = 1.0 / degrees_of_freedom as f64;
     let powers = |coefficients: [f64; 5]| coefficients.iter().rfold(0.0, |sum, c| sum * z * z + c) * z;
     let terms = [
         powers([1.0, 1.0, 0.0, 0.0, 0.0]) / 4.0,
@@ -156,14 +162,15 @@ fn student_quantile(degrees_of_freedom: usize) -> f64 {
         powers([-15.0, 17.0, 19.0, 3.0, 0.0]) / 384.0,
         powers([-945.0, -1_920.0, 1_482.0, 776.0, 79.0]) / 92_160.0,
     ];
-    z + terms.iter().rfold(0.0, |sum, term| (sum + term) * by)
+    z + terms.iter().rfold(0.0, |sum, term| (sum + term) * inverse)
 }
 
-/// The quantile 0.975 of the normal distribution.
-const NORMAL: f64 = 1.959_963_984_540_054;
+/// The 0.975 quantile of the normal distribution.
+const NORMAL_QUANTILE: f64 = 1.959_963_984_540_054;
 
-/// The quantile 0.975 for 1 to 30 degrees of freedom, to ten digits. A test integrates the density up to each.
-const STUDENT: [f64; 30] = [
+/// The 0.975 quantiles of Student's t-distribution for 1 to 30 degrees of freedom, to ten digits. A test verifies these
+/// values by integrating the density.
+const STUDENT_QUANTILES: [f64; 30] = [
     12.706_204_74,
     4.302_652_73,
     3.182_446_305,
@@ -199,17 +206,18 @@ const STUDENT: [f64; 30] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
-    fn ranks_agree_or_not() {
+    fn rank_correlation_follows_the_order() {
         assert_eq!(rank_correlation(&[1.0, 2.0, 3.0], &[10.0, 100.0, 1e6]), Some(1.0));
         assert_eq!(rank_correlation(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), Some(-1.0));
-        assert_eq!(rank_correlation(&[1.0, 1.0, 1.0], &[3.0, 2.0, 1.0]), None, "all alike");
+        assert_eq!(rank_correlation(&[1.0, 1.0, 1.0], &[3.0, 2.0, 1.0]), None, "all values are equal");
         // Ranks 1.5, 1.5, 3.5, 3.5 against 1, 2, 3, 4: 4 / sqrt(4 * 5).
-        let tied = rank_correlation(&[0.0, 0.0, 1.0, 1.0], &[1.0, 2.0, 3.0, 4.0]).expect("four pairs");
+        let tied =
+            rank_correlation(&[0.0, 0.0, 1.0, 1.0], &[1.0, 2.0, 3.0, 4.0]).expect("there are four pairs");
         assert!((tied - 4.0 / 20.0_f64.sqrt()).abs() < 1e-12, "{tied}");
     }
-    use proptest::prelude::*;
 
     fn close(a: f64, b: f64) -> bool {
         (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1e-9)
@@ -219,18 +227,18 @@ mod tests {
     fn percentiles_of_one_to_a_hundred_are_themselves() {
         let sorted: Vec<f64> = (1..=100).map(f64::from).collect();
         for share in 1..=100 {
-            // 0.07, 0.14, 0.28 and some more are above a whole number when they are multiplied by 100 in binary.
+            // In binary, 100 times 0.07, 0.14, 0.28 and some other values is slightly above an integer.
             assert_eq!(percentile(&sorted, f64::from(share) / 100.0), Some(f64::from(share)));
         }
         assert_eq!(percentile(&sorted, 0.0), Some(1.0));
         assert_eq!(percentile(&sorted, 0.999), Some(100.0));
         assert_eq!(percentile(&sorted[..3], 0.5), Some(2.0));
-        assert_eq!(percentile(&sorted[..4], 0.5), Some(2.0), "the lower of two middles");
+        assert_eq!(percentile(&sorted[..4], 0.5), Some(2.0), "the lower of the two middle samples");
         assert_eq!(percentile(&[], 0.5), None);
     }
 
     #[test]
-    fn percentiles_do_not_need_an_order() {
+    fn percentiles_sort_their_samples() {
         let mut samples = [3.0, 1.0, 2.0, 5.0, 4.0];
         assert_eq!(percentiles(&mut samples, &[0.5, 1.0, 0.2]), Some(vec![3.0, 5.0, 1.0]));
         assert_eq!(percentiles(&mut [], &[0.5]), None);
@@ -239,35 +247,35 @@ mod tests {
     #[test]
     fn ten_samples_must_lie_beyond_a_percentile() {
         for (p, needed) in [(0.5, 20), (0.9, 100), (0.99, 1_000), (0.999, 10_000), (0.9999, 100_000)] {
-            assert!(can_carry(p, needed), "{p}");
-            assert!(!can_carry(p, needed - 1), "{p}");
+            assert!(supports_percentile(p, needed), "{p}");
+            assert!(!supports_percentile(p, needed - 1), "{p}");
         }
-        assert!(!can_carry(0.0, 10) && can_carry(0.0, 11));
-        assert!(!can_carry(0.5, 0) && !can_carry(1.0, usize::MAX >> 12));
+        assert!(!supports_percentile(0.0, 10) && supports_percentile(0.0, 11));
+        assert!(!supports_percentile(0.5, 0) && !supports_percentile(1.0, usize::MAX >> 12));
     }
 
     #[test]
-    fn the_estimate_of_a_textbook() {
-        // Mean 5, squares 32 over 7.
+    fn an_estimate_matches_a_textbook_example() {
+        // The mean is 5 and the variance is 32/7.
         let values = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0];
         let deviation = (32.0f64 / 7.0).sqrt();
         assert!(close(standard_deviation(&values).unwrap(), deviation));
-        let estimate = Estimate::of(&values).unwrap();
+        let estimate = Estimate::from_values(&values).unwrap();
         assert_eq!((estimate.mean, estimate.n), (5.0, 8));
         assert!(close(estimate.half.unwrap(), 2.364_624_252 * deviation / 8.0f64.sqrt()));
         let single = Estimate { mean: 3.0, half: None, n: 1, interval: None, spread: None };
-        assert_eq!(Estimate::of(&[3.0]), Some(single));
-        assert_eq!(Estimate::of(&[]), None);
+        assert_eq!(Estimate::from_values(&[3.0]), Some(single));
+        assert_eq!(Estimate::from_values(&[]), None);
     }
 
     #[test]
-    fn deviations_survive_a_large_mean() {
+    fn the_standard_deviation_is_accurate_for_a_large_mean() {
         let samples = [1e12 + 1.0, 1e12 + 2.0, 1e12 + 3.0];
         assert_eq!(standard_deviation(&samples), Some(1.0));
     }
 
-    /// The share of Student's distribution up to `t`, by Simpson's rule on its density.
-    fn student_share(degrees_of_freedom: usize, t: f64) -> f64 {
+    /// Returns Student's cumulative distribution function at `t`, by applying Simpson's rule to the density.
+    fn student_cdf(degrees_of_freedom: usize, t: f64) -> f64 {
         let v = degrees_of_freedom as f64;
         let scale = (libm::lgamma((v + 1.0) / 2.0) - libm::lgamma(v / 2.0)).exp();
         let density = |x: f64| (1.0 + x * x / v).powf(-(v + 1.0) / 2.0);
@@ -281,15 +289,15 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_of_students_distribution_leave_a_fortieth_above() {
+    fn students_distribution_has_2_5_percent_above_the_quantile() {
         let (tangent, root) =
             ((0.475 * core::f64::consts::PI).tan(), 0.95 * (2.0f64 / (1.0 - 0.95 * 0.95)).sqrt());
         assert!(close(student_quantile(1), tangent) && close(student_quantile(2), root));
         for degrees in (1..=60).chain([100, 1_000, 100_000]) {
-            let share = student_share(degrees, student_quantile(degrees));
+            let share = student_cdf(degrees, student_quantile(degrees));
             assert!((share - 0.975).abs() < 1e-8, "{degrees}: {share}");
         }
-        // Tables print 2.0395 for 31, 2.0211 for 40, 2.0003 for 60.
+        // Published tables list 2.0395 for 31, 2.0211 for 40 and 2.0003 for 60 degrees of freedom.
         for (degrees, table) in [(31, 2.039_513_446), (40, 2.021_075_390), (60, 2.000_297_822)] {
             assert!((student_quantile(degrees) - table).abs() < 1e-7, "{degrees}");
         }
@@ -309,56 +317,56 @@ mod tests {
     fn a_ratio_and_its_inverse_average_to_one() {
         assert!(close(geometric_mean(&[4.0, 0.25]).unwrap(), 1.0));
         assert!(close(geometric_mean(&[2.0, 4.0, 8.0]).unwrap(), 4.0));
-        for refused in [&[][..], &[0.0], &[1.0, -1.0], &[f64::NAN]] {
-            assert_eq!(geometric_mean(refused), None);
+        for samples in [&[][..], &[0.0], &[1.0, -1.0], &[f64::NAN]] {
+            assert_eq!(geometric_mean(samples), None);
         }
     }
 
     proptest! {
         #[test]
-        fn at_least_the_share_does_not_exceed_a_percentile_and_less_is_below(
+        fn a_percentile_has_its_share_of_samples_at_or_below_it(
             mut samples in prop::collection::vec(-1e9..1e9f64, 1..200), p in 0.0..=1.0f64,
         ) {
             let found = percentiles(&mut samples, &[p]).unwrap()[0];
             let n = samples.len() as f64;
-            let up_to = samples.iter().filter(|sample| **sample <= found).count() as f64;
+            let at_or_below = samples.iter().filter(|sample| **sample <= found).count() as f64;
             let below = samples.iter().filter(|sample| **sample < found).count() as f64;
             prop_assert!(samples.contains(&found));
-            prop_assert!(up_to / n >= p);
+            prop_assert!(at_or_below / n >= p);
             prop_assert!(below == 0.0 || below / n < p);
         }
 
         #[test]
-        fn what_more_samples_carry_they_carry_with_more(p in 0.0..1.0f64, n in 0usize..100_000) {
-            prop_assert!(!can_carry(p, n) || can_carry(p, n + 1));
+        fn more_samples_support_every_percentile_that_fewer_samples_support(p in 0.0..1.0f64, n in 0usize..100_000) {
+            prop_assert!(!supports_percentile(p, n) || supports_percentile(p, n + 1));
         }
 
         #[test]
-        fn an_estimate_moves_and_scales_with_its_values(
-            values in prop::collection::vec(1.0..1e3f64, 2..40), by in 1.0..100.0f64, shift in 0.0..1e3f64,
+        fn an_estimate_shifts_and_scales_with_its_values(
+            values in prop::collection::vec(1.0..1e3f64, 2..40), factor in 1.0..100.0f64, shift in 0.0..1e3f64,
         ) {
-            let before = Estimate::of(&values).unwrap();
-            let moved: Vec<f64> = values.iter().map(|value| value * by + shift).collect();
-            let after = Estimate::of(&moved).unwrap();
-            prop_assert!((after.mean - (before.mean * by + shift)).abs() < 1e-9 * after.mean);
-            prop_assert!((after.half.unwrap() - before.half.unwrap() * by).abs() < 1e-9 * after.mean);
+            let before = Estimate::from_values(&values).unwrap();
+            let transformed: Vec<f64> = values.iter().map(|value| value * factor + shift).collect();
+            let after = Estimate::from_values(&transformed).unwrap();
+            prop_assert!((after.mean - (before.mean * factor + shift)).abs() < 1e-9 * after.mean);
+            prop_assert!((after.half.unwrap() - before.half.unwrap() * factor).abs() < 1e-9 * after.mean);
         }
 
         #[test]
-        fn jains_index_knows_no_unit_and_stays_in_its_range(
-            rates in prop::collection::vec(0.0..1e11f64, 1..50), by in 1e-9..1e3f64,
+        fn jains_index_is_independent_of_the_unit_and_in_range(
+            rates in prop::collection::vec(0.0..1e11f64, 1..50), factor in 1e-9..1e3f64,
         ) {
             let index = jain(&rates).unwrap();
-            let scaled: Vec<f64> = rates.iter().map(|rate| rate * by).collect();
+            let scaled: Vec<f64> = rates.iter().map(|rate| rate * factor).collect();
             prop_assert!(close(index, jain(&scaled).unwrap()));
             prop_assert!(index >= 1.0 / rates.len() as f64 - 1e-12 && index <= 1.0 + 1e-12);
         }
 
         #[test]
-        fn means_are_in_order(samples in prop::collection::vec(1e-3..1e6f64, 1..50)) {
+        fn the_geometric_mean_is_between_the_minimum_and_the_mean(samples in prop::collection::vec(1e-3..1e6f64, 1..50)) {
             let (geometric, mean) = (geometric_mean(&samples).unwrap(), mean(&samples).unwrap());
-            let least = samples.iter().copied().fold(f64::INFINITY, f64::min);
-            prop_assert!(least <= geometric * (1.0 + 1e-12) && geometric <= mean * (1.0 + 1e-12));
+            let minimum = samples.iter().copied().fold(f64::INFINITY, f64::min);
+            prop_assert!(minimum <= geometric * (1.0 + 1e-12) && geometric <= mean * (1.0 + 1e-12));
         }
     }
 }

@@ -1,183 +1,198 @@
-//! What a run comes down to: numbers by name and phase, series, distributions.
+//! The summary of a run: metrics by name and phase, time series and distributions.
 
 use crate::bound::Bounds;
+use crate::samples::MessageStorage;
+use crate::scenario::Label;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a run comes down to. Names carry their unit.
+/// The summary of one run. Metric names end with their unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Phase by phase; a run without phases has one, `all`.
+    /// The phases. A run without phases has a single phase named `all`.
     pub phases: Vec<PhaseSummary>,
-    /// What was written down over time: microseconds and values. Of the first seed only.
+    /// Time series as pairs of a time in microseconds and a value. Only the first seed has time series.
     #[serde(default)]
     pub series: BTreeMap<String, Vec<(f64, f64)>>,
-    /// Distributions: values and the share of samples that do not exceed them.
+    /// Distributions as pairs of a value and the share of samples that do not exceed this value.
     #[serde(default)]
     pub distributions: BTreeMap<String, Vec<(f64, f64)>>,
-    /// Start and finish of each message, microseconds. Of the first seed only.
+    /// The start and finish times of each message in microseconds. Only the first seed has these times.
     #[serde(default)]
     pub finishes: BTreeMap<String, Vec<(f64, f64)>>,
 }
 
-/// The numbers of one phase.
+/// The result of one run: its cell, seed, summary and message times.
+#[derive(Clone, Debug)]
+pub struct RunSummary {
+    /// The cell labels.
+    pub labels: Vec<Label>,
+    /// The seed.
+    pub seed: u64,
+    /// The metrics.
+    pub summary: Summary,
+    /// The completion times of the messages.
+    pub messages: MessageStorage,
+}
+
+/// The metrics of one phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhaseSummary {
-    /// Its name.
+    /// The phase name.
     pub name: String,
-    /// When it begins and ends, microseconds.
+    /// The start of the phase in microseconds.
     pub begins_us: f64,
-    /// See `begins_us`.
+    /// The end of the phase in microseconds.
     pub ends_us: f64,
-    /// From when on its rates and queues are measured, microseconds.
+    /// The start of the rate and queue measurement in microseconds.
     #[serde(default)]
     pub measured_from_us: f64,
-    /// From when on a message must start to count in it, microseconds.
+    /// The time in microseconds from which messages count. Messages that start earlier are ignored.
     #[serde(default)]
     pub messages_from_us: f64,
-    /// Numbers by name.
+    /// The values, keyed by metric name.
     pub values: BTreeMap<String, f64>,
-    /// Numbers that cannot be given, with the reason: too few samples, or messages that never finished.
+    /// Metrics without a value: too few samples, or messages that never finished.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub missing: BTreeMap<String, Missing>,
+    pub missing: BTreeMap<String, MissingValue>,
 }
 
 impl PhaseSummary {
-    /// What is known of a number.
+    /// Returns what is known about a metric: its value, or a lower bound.
     pub fn bounds(&self, name: &str) -> Option<Bounds> {
         let at_least = || self.missing.get(name)?.at_least.map(Bounds::at_least);
         self.values.get(name).copied().map(Bounds::exact).or_else(at_least)
     }
 }
 
-/// Why a number cannot be given.
+/// A metric without a value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Missing {
-    /// In words: `not reached (3.5 % unfinished)`, `p99 needs 1,000 messages, there are 820`.
+pub struct MissingValue {
+    /// The reason: `not reached (3.5 % unfinished)`, `p99 needs 1,000 messages, there are 820`.
     pub reason: String,
-    /// What it is greater than, where that is known.
+    /// A lower bound, if one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
 }
 
-/// A metric that summaries have.
+/// A metric and its description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetricInfo {
-    /// What follows the name of a traffic or a queue, or `run`.
+    /// The part of the metric name that follows the traffic name, the queue name or `run`.
     pub name: &'static str,
-    /// Whose it is.
-    pub of: &'static str,
-    /// What it says.
-    pub says: &'static str,
+    /// What the metric describes: messages, queues, ...
+    pub subject: &'static str,
+    /// The meaning of the metric.
+    pub description: &'static str,
 }
 
-/// Every metric, for the reference and for advice about names.
+/// All metrics, for the reference page and for suggestions when a name is misspelled.
 pub const METRICS: &[MetricInfo] = &[
-    metric("flows", "long flows", "how many run while the phase is measured"),
-    metric("rate_gbps", "long flows", "payload that arrives, the mean flow"),
-    metric("rate_min_gbps", "long flows", "the slowest flow"),
-    metric("rate_max_gbps", "long flows", "the fastest flow"),
-    metric("total_gbps", "long flows", "all flows together"),
-    metric("fair_share_gbps", "long flows", "max-min fair share in payload, the mean flow"),
-    metric("share", "long flows", "rate over fair share, the mean flow"),
-    metric("share_min", "long flows", "rate over fair share, the worst flow"),
-    metric(
-        "fairness_gap",
-        "long flows",
-        "largest distance of any flow's rate from its fair share, as a part of it",
-    ),
+    metric("flows", "long flows", "number of flows that run during the measured part of the phase"),
+    metric("rate_gbps", "long flows", "payload rate at the receiver, mean over flows"),
+    metric("rate_min_gbps", "long flows", "payload rate of the slowest flow"),
+    metric("rate_max_gbps", "long flows", "payload rate of the fastest flow"),
+    metric("total_gbps", "long flows", "sum of the rates of all flows"),
+    metric("fair_share_gbps", "long flows", "max-min fair share of the payload rate, mean over flows"),
+    metric("share", "long flows", "rate divided by fair share, mean over flows"),
+    metric("share_min", "long flows", "rate divided by fair share, smallest over flows"),
+    metric("fairness_gap", "long flows", "largest relative deviation of a flow's rate from its fair share"),
     metric("jain", "long flows", "Jain's index of the rates"),
     metric("rate_sd_gbps", "long flows", "standard deviation of rates over flows and bins"),
-    metric("rate_sd_share", "long flows", "the same as a part of the mean fair share"),
-    metric(
-        "wobble_gbps",
-        "long flows",
-        "standard deviation of a flow's rate over bins around its own mean, the mean flow",
-    ),
+    metric("rate_sd_share", "long flows", "rate_sd_gbps divided by the mean fair share"),
+    metric("wobble_gbps", "long flows", "standard deviation of one flow's rate over bins, mean over flows"),
     metric(
         "t90_us",
-        "long flows that begin in the phase",
-        "from the start to 90 % of the fair share, averaged over a bin; the slowest flow",
+        "long flows that start in the phase",
+        "time from the start until the rate over a bin reaches 90 % of the fair share, slowest flow",
     ),
     metric(
         "t90_reached",
-        "long flows that begin in the phase",
-        "the part of them that got there; the others count with the time they had",
+        "long flows that start in the phase",
+        "share of flows that reach 90 %; the others count in t90_us with the time they had",
     ),
-    metric("cuts_to_t90", "long flows with decisions", "window cuts until then, the mean flow"),
+    metric("cuts_to_t90", "long flows with decisions", "window cuts until t90_us, mean over flows"),
     metric(
         "converged_us",
         "long flows",
-        "from the beginning of the phase until Jain's index of every later bin is at least 0.95",
+        "time from the start of the phase until Jain's index stays at or above 0.95",
     ),
     metric(
         "fair_us",
         "flows with rates",
-        "from the beginning of the phase until Jain's index of those that send, over a bin that slides, is at least 0.95 for as long as a bin; the time they had, where it never is",
+        "time from the start of the phase until Jain's index of the active flows, over a sliding bin, stays at or above 0.95 for one bin; the time they had if it never does",
     ),
-    metric("fair_reached", "flows with rates", "1 where it ever is, else 0"),
-    metric("jain_mean", "flows with rates", "Jain's index of those that send, mean over bins"),
-    metric("window_packets", "long flows", "what the law allows in flight, mean"),
-    metric("srtt_us", "long flows", "smoothed round-trip time, mean"),
-    metric("rtt_mean_us", "traffic with decisions", "round-trip time of ACKs"),
+    metric("fair_reached", "flows with rates", "1 if fair_us was reached, else 0"),
+    metric("jain_mean", "flows with rates", "Jain's index of the active flows, mean over bins"),
+    metric("window_packets", "long flows", "congestion window, mean"),
+    metric("srtt_us", "long flows", "smoothed RTT, mean"),
+    metric("rtt_mean_us", "traffic with decisions", "RTT of ACKs, mean"),
     metric("rtt_p50_us", "traffic with decisions", "its median"),
     metric("rtt_p99_us", "traffic with decisions", "its 99th percentile"),
     metric("rtt_p999_us", "traffic with decisions", "its 99.9th percentile"),
-    metric("queueing_us", "traffic with decisions", "mean round-trip time less the unloaded one"),
-    metric("signal_us", "traffic with decisions", "mean of the largest hop delay that the law was told"),
-    metric("target_us", "traffic with decisions under Poseidon", "T of Eq. 3 at the mean rate"),
-    metric("cuts", "traffic with decisions", "window cuts, the mean flow"),
-    metric("messages", "messages", "how many finished and count"),
-    metric("unfinished", "messages", "how many had begun and not finished when the run ended"),
-    metric("unfinished_share", "messages", "those as a part of all that had begun"),
-    metric("latency_mean_us", "messages", "from handing over to the last byte acknowledged"),
+    metric("queueing_us", "traffic with decisions", "mean RTT minus the RTT of an empty network"),
+    metric("signal_us", "traffic with decisions", "largest hop delay that the law received, mean over ACKs"),
+    metric("target_us", "traffic with decisions under Poseidon", "target delay T of Eq. 3 at the mean rate"),
+    metric("cuts", "traffic with decisions", "window cuts, mean over flows"),
+    metric("messages", "messages", "number of counted messages that finished"),
+    metric(
+        "unfinished",
+        "messages",
+        "number of messages that had started but not finished when the run ended",
+    ),
+    metric("unfinished_share", "messages", "share of started messages that did not finish"),
+    metric("latency_mean_us", "messages", "time from submission to the ACK of the last byte, mean"),
     metric("latency_p50_us", "messages", "its median"),
     metric("latency_p99_us", "messages", "its 99th percentile"),
     metric("latency_p999_us", "messages", "its 99.9th percentile"),
-    metric("arrival_p50_us", "messages", "from handing over to the last byte at the receiver, median"),
+    metric("arrival_p50_us", "messages", "time from submission until the receiver has the last byte, median"),
     metric("arrival_p999_us", "messages", "its 99.9th percentile"),
-    metric("slowdown_p50", "messages", "latency over that of an empty network, median"),
+    metric("slowdown_p50", "messages", "latency divided by the latency of an empty network, median"),
     metric("slowdown_p99", "messages", "its 99th percentile"),
     metric("slowdown_p999", "messages", "its 99.9th percentile"),
-    metric("finish_spread_us", "messages", "from the first finish to the last"),
-    metric("finish_last_us", "messages", "from the beginning of the phase to the last finish"),
+    metric("finish_spread_us", "messages", "time between the first and the last finish"),
+    metric("finish_last_us", "messages", "time from the start of the phase to the last finish"),
     metric(
         "finish_order",
         "messages",
-        "rank correlation of starts and finishes: 1 where who starts first finishes first, -1 the other way",
+        "rank correlation of start and finish times: 1 if messages finish in the order they start, -1 in reverse order",
     ),
-    metric("delay_mean_us", "queues", "how long packets wait, mean over samples"),
+    metric("delay_mean_us", "queues", "queueing delay, mean over samples"),
     metric("delay_p50_us", "queues", "its median"),
     metric("delay_p99_us", "queues", "its 99th percentile"),
-    metric("waiting_mean_bytes", "queues", "bytes waiting, mean over samples"),
+    metric("waiting_mean_bytes", "queues", "queue length, mean over samples"),
     metric("waiting_p50_bytes", "queues", "its median"),
     metric("waiting_p99_bytes", "queues", "its 99th percentile"),
-    metric("waiting_max_bytes", "queues", "bytes waiting, largest sample"),
-    metric("waiting_swing_bytes", "queues", "the largest sample less the smallest"),
+    metric("waiting_max_bytes", "queues", "queue length, largest sample"),
+    metric("waiting_swing_bytes", "queues", "largest minus smallest queue length"),
     metric(
         "waiting_ripple_bytes",
         "queues",
-        "the same within a bin, mean over bins: how it swings, without how it drifts",
+        "largest minus smallest queue length within a bin, mean over bins; it excludes slow drift",
     ),
-    metric("utilisation", "queues", "bytes sent over what the link could have sent"),
-    metric("utilisation_min", "queues", "the same in the bin where it is least"),
-    metric("buffer_mean_bytes", "buffers", "bytes in a switch, the largest sample of each bin, mean"),
+    metric("utilisation", "queues", "bytes sent divided by the capacity of the link"),
+    metric("utilisation_min", "queues", "utilisation of the least utilised bin"),
+    metric(
+        "buffer_mean_bytes",
+        "buffers",
+        "bytes buffered in a switch: the largest sample of each bin, mean over bins",
+    ),
     metric("buffer_p50_bytes", "buffers", "its median"),
     metric("buffer_p99_bytes", "buffers", "its 99th percentile"),
-    metric("buffer_max_bytes", "buffers", "the largest"),
-    metric("drops", "run", "packets dropped, whole run"),
-    metric("retransmitted", "run", "data packets sent again, whole run"),
-    metric("timeouts", "run", "timers that fired after silence, whole run"),
-    metric("marks", "run", "congestion marks, whole run"),
-    metric("marks_taken_share", "run", "of those, the share that a packet or an ACK took along"),
-    metric("repaths", "run", "changes of path, whole run"),
-    metric("pauses", "run", "times that a node was told to stop, whole run"),
-    metric("decisions", "run", "ACKs that laws saw, whole run"),
-    metric("telemetry_share", "run", "of those, with telemetry from a hop"),
-    metric("packet_hops", "run", "packets that crossed a link, whole run"),
-    metric("late_ms", "run", "on real packets: how late the machine was at worst"),
+    metric("buffer_max_bytes", "buffers", "its largest value"),
+    metric("drops", "run", "dropped packets in the whole run"),
+    metric("retransmitted", "run", "retransmitted data packets in the whole run"),
+    metric("timeouts", "run", "retransmission timeouts in the whole run"),
+    metric("marks", "run", "congestion marks in the whole run"),
+    metric("marks_taken_share", "run", "share of marks that a packet or an ACK carried"),
+    metric("repaths", "run", "path changes in the whole run"),
+    metric("pauses", "run", "pause frames that stopped a node in the whole run"),
+    metric("decisions", "run", "ACKs that laws processed in the whole run"),
+    metric("telemetry_share", "run", "share of decisions with telemetry from at least one hop"),
+    metric("packet_hops", "run", "packets that crossed a link in the whole run"),
+    metric("late_ms", "run", "real packets only: largest scheduling delay of the machine"),
 ];
 
-const fn metric(name: &'static str, of: &'static str, says: &'static str) -> MetricInfo {
-    MetricInfo { name, of, says }
+const fn metric(name: &'static str, subject: &'static str, description: &'static str) -> MetricInfo {
+    MetricInfo { name, subject, description }
 }

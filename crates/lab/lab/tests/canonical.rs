@@ -1,19 +1,19 @@
-//! The canonical text of a plan: what identifies a published result.
+//! Tests the canonical text of a plan, whose hash identifies a published result.
 
 use core::num::NonZeroU32;
 use poseidon_lab::canonical::{plan_hash, plan_text};
-use poseidon_lab::resolve::{ClassOf, Resolved};
+use poseidon_lab::resolve::{MessageClass, ResolvedRun};
 use poseidon_lab::study::Study;
 use poseidon_laws::AnyParams;
-use poseidon_plan::changes::{Change, LinkEvent};
-use poseidon_plan::switch::{AnyMark, DelayCarrier, Direction, Silence, Stamp};
+use poseidon_plan::link_changes::{LinkChange, LinkEvent};
+use poseidon_plan::switch::{AnyMarkPolicy, DelayCarrier, MarkDirection, Stamp, TelemetryOff};
 use poseidon_plan::topology::{Link, Topology};
-use poseidon_plan::traffic::{After, Amount, Event};
-use poseidon_plan::transport::{Eligibility, Spread};
+use poseidon_plan::traffic::{Amount, Dependency, Event};
+use poseidon_plan::transport::{Eligibility, LoadBalancing};
 use poseidon_sim::Simulator;
-use poseidon_types::{BitRate, Bytes, Picos};
+use poseidon_types::{BitRate, Bytes, HostId, MessageId, Picos, PortId, SwitchId};
 
-/// One message of 3 kB between two hosts, and a queue that is watched.
+/// One message of 3 kB between two hosts, and a watched queue.
 const SMALL: &str = r#"title = "one message"
 source = "none"
 law = "fixed"
@@ -35,35 +35,35 @@ size = "3 kB"
 queue = "last hop of small"
 "#;
 
-fn resolved() -> Resolved {
+fn resolve_small() -> ResolvedRun {
     let study = Study::read("scenarios/small.toml", SMALL, false).unwrap_or_else(|error| panic!("{error}"));
     let simulator = Simulator::with_threads(NonZeroU32::MIN);
     study.resolve(&study.cells[0], 1, &simulator).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
-fn the_text_of_a_small_plan_stays_as_it_is() {
-    let text = plan_text(&resolved());
+fn the_text_of_a_small_plan_does_not_change() {
+    let text = plan_text(&resolve_small());
     let expected = include_str!("canonical/small.txt");
-    assert!(text == expected, "the canonical text has changed, and with it every plan's hash:\n{text}");
+    assert!(text == expected, "the canonical text has changed, and so has the hash of every plan:\n{text}");
 }
 
 #[test]
-fn scenarios_that_say_the_same_have_the_same_plan() {
-    let comment = format!("# a comment\n{}", SMALL.replace("1 ms", "1000 us"));
-    let study = Study::read("scenarios/other.toml", &comment, false).expect("a scenario");
+fn equivalent_scenarios_have_the_same_plan_hash() {
+    let equivalent = format!("# a comment\n{}", SMALL.replace("1 ms", "1000 us"));
+    let study = Study::read("scenarios/other.toml", &equivalent, false).expect("the scenario is valid");
     let simulator = Simulator::with_threads(NonZeroU32::MIN);
-    let other = study.resolve(&study.cells[0], 1, &simulator).expect("a plan");
-    assert_eq!(plan_hash(&other), plan_hash(&resolved()));
+    let other = study.resolve(&study.cells[0], 1, &simulator).expect("the plan is valid");
+    assert_eq!(plan_hash(&other), plan_hash(&resolve_small()));
 }
 
-/// A change of one thing in a plan.
-type Mutate = fn(&mut Resolved);
+/// A change to one run setting.
+type Mutation = fn(&mut ResolvedRun);
 
 #[test]
-fn plans_that_differ_in_one_thing_have_different_hashes() {
-    let changes: [(&str, Mutate); 30] = [
-        ("nothing", |_| {}),
+fn plans_that_differ_in_one_setting_have_different_hashes() {
+    let changes: [(&str, Mutation); 30] = [
+        ("no change", |_| {}),
         ("seed", |r| r.plan.seed = 2),
         ("stop", |r| r.plan.stop = Picos::new(r.plan.stop.get() + 1)),
         ("topology", |r| {
@@ -71,62 +71,75 @@ fn plans_that_differ_in_one_thing_have_different_hashes() {
             r.plan.topology = Topology::star(2, link);
         }),
         ("hosts", |r| {
-            let link = r.plan.topology.host_link(0);
+            let link = r.plan.topology.host_link(HostId::new(0));
             r.plan.topology = Topology::star(3, link);
         }),
         ("shape", |r| {
-            let link = r.plan.topology.host_link(0);
+            let link = r.plan.topology.host_link(HostId::new(0));
             r.plan.topology = Topology::dumbbell(1, link, link);
         }),
         ("buffer", |r| {
             let size = "77 kB";
-            r.plan.switch.buffer.set("size", size).expect("buffers have a size");
+            r.plan.switch.buffer.set("size", size).expect("buffer policies have a size");
         }),
-        ("mark", |r| r.plan.switch.mark = AnyMark::of("step").expect("in the table")),
-        ("direction of marks", |r| r.plan.switch.marks_go = Direction::ReversePerPort),
+        ("mark", |r| {
+            r.plan.switch.mark = AnyMarkPolicy::from_name("step").expect("step is a marking policy")
+        }),
+        ("direction of marks", |r| r.plan.switch.mark_direction = MarkDirection::ReversePerPort),
         ("telemetry", |r| r.plan.switch.stamp = Stamp::MaxHopDelay(DelayCarrier::Exact)),
         ("carrier", |r| r.plan.switch.stamp = Stamp::MaxHopDelay(DelayCarrier::Shim)),
-        ("silence", |r| r.plan.silences.push(Silence::always(0))),
+        ("telemetry off", |r| r.plan.telemetry_off.push(TelemetryOff::always(SwitchId::new(0)))),
         ("eligibility", |r| {
             r.plan.transport.eligibility = match r.plan.transport.eligibility {
                 Eligibility::Floor => Eligibility::Ceil,
                 Eligibility::Ceil => Eligibility::Floor,
             };
         }),
-        ("paths", |r| r.plan.transport.spread = Spread::PerPacket),
+        ("paths", |r| r.plan.transport.load_balancing = LoadBalancing::PerPacket),
         ("ACK priority", |r| r.plan.transport.ack_priority = Some(0)),
-        ("law", |r| r.plan.laws[0] = AnyParams::of("swift").expect("in the table")),
+        ("law", |r| r.plan.laws[0] = AnyParams::for_law("swift").expect("Swift is a built-in law")),
         ("parameter of a law", |r| {
-            let mut law = AnyParams::of("swift").expect("in the table");
-            law.set("base_target", "31 us").expect("a parameter of Swift");
+            let mut law = AnyParams::for_law("swift").expect("Swift is a built-in law");
+            law.set("base_target", "31 us").expect("Swift has this parameter");
             r.plan.laws[0] = law;
         }),
         ("connection", |r| r.plan.connections[0].entropy ^= 1),
-        ("time of a message", |r| r.plan.messages[0].at = Picos::new(5)),
+        ("time of a message", |r| r.plan.messages[0].start = Picos::new(5)),
         ("size of a message", |r| r.plan.messages[0].amount = Amount::Exactly(Bytes::new(3_001))),
         ("end of a message", |r| r.plan.messages[0].amount = Amount::Until(Picos::new(3_000))),
-        ("dependency", |r| r.plan.after.push(After { message: 0, event: Event::Received, then: 1 })),
+        ("dependency", |r| {
+            r.plan.dependencies.push(Dependency {
+                prerequisite: MessageId::new(0),
+                event: Event::Received,
+                dependent: MessageId::new(1),
+            });
+        }),
         ("link change", |r| {
-            r.plan.changes.push(Change { at: Picos::ZERO, switch: 0, port: 0, what: LinkEvent::Down });
+            r.plan.link_changes.push(LinkChange {
+                time: Picos::ZERO,
+                switch: SwitchId::new(0),
+                port: PortId::new(0),
+                event: LinkEvent::Down,
+            });
         }),
         ("samples", |r| r.plan.sample_every = Picos::new(r.plan.sample_every.get() * 2)),
-        ("watched queue", |r| r.plan.watched.clear()),
+        ("watched queue", |r| r.plan.watched_ports.clear()),
         ("decisions", |r| r.plan.log_decisions = true),
         ("name of traffic", |r| r.groups[0].name = "other".into()),
         ("name of a queue", |r| r.queues[0].name = "other".into()),
-        ("phase", |r| r.phases[0].settled = Picos::new(r.phases[0].settled.get() + 1)),
+        ("phase", |r| r.phases[0].settled_at = Picos::new(r.phases[0].settled_at.get() + 1)),
         ("class", |r| {
             let (from, below) = (Bytes::ZERO, Bytes::MAX);
-            r.classes.push(ClassOf { name: "all".into(), groups: vec![0], from, below });
+            r.classes.push(MessageClass { name: "all".into(), groups: vec![0], from, below });
         }),
     ];
     let mut seen: Vec<(&str, String)> = Vec::new();
-    for (what, change) in changes {
-        let mut changed = resolved();
-        change(&mut changed);
+    for (setting, mutate) in changes {
+        let mut changed = resolve_small();
+        mutate(&mut changed);
         let hash = plan_hash(&changed);
-        let same = seen.iter().find(|(_, other)| *other == hash);
-        assert!(same.is_none(), "{what} has the same hash as {same:?}");
-        seen.push((what, hash));
+        let collision = seen.iter().find(|(_, other)| *other == hash);
+        assert!(collision.is_none(), "{setting} has the same hash as {collision:?}");
+        seen.push((setting, hash));
     }
 }

@@ -1,22 +1,24 @@
-//! Running studies and keeping their results, where something goes wrong: other writers, panics, files that are gone or corrupt.
+//! Tests failures while studies run: concurrent writers, panics, missing and corrupt files.
 
 use core::num::NonZeroU32;
 use core::time::Duration;
 use poseidon_lab::explain;
-use poseidon_lab::store::{Manifest, Store};
-use poseidon_lab::study::{self, Options, RunName, Study, StudyError, Watch};
+use poseidon_lab::manifest::{Manifest, Program};
+use poseidon_lab::runner::{RunObserver, RunOptions, Shard, StudyError, run_studies};
+use poseidon_lab::store::Store;
+use poseidon_lab::study::{RunId, Study};
 use poseidon_lab::summary::Summary;
 use poseidon_lab::tables::Format;
 use poseidon_plan::records::{Progress, Sink};
 use poseidon_plan::traffic::Connection;
-use poseidon_plan::{Backend, Plan, PlanError, Report};
+use poseidon_plan::{Backend, Plan, PlanError, Report, SwitchPort};
 use poseidon_sim::Simulator;
-use poseidon_types::{Picos, Signals};
+use poseidon_types::{Picos, Signals, SwitchId};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, mpsc};
 
-/// Two flows into one port for less than half a millisecond, and messages beside them. The two cells have the same plan.
+/// Two flows and some messages share one port for 0.4 ms. Both cells have the same plan.
 const TINY: &str = r#"title = "two flows"
 source = "none"
 stop = "0.4 ms"
@@ -52,124 +54,125 @@ fn simulator() -> Simulator {
     Simulator::with_threads(NonZeroU32::MIN)
 }
 
-fn read(file: &str, text: &str) -> Study {
+fn read_study(file: &str, text: &str) -> Study {
     Study::read(file, text, false).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A folder of a test's own, empty.
-fn folder(test: &str) -> PathBuf {
+/// Returns the path of an empty temporary folder.
+fn temp_folder(test: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("poseidon-runs-{test}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&path);
     path
 }
 
-fn options(records: Option<Format>) -> Options {
-    Options {
-        seeds: None,
-        jobs: 2,
-        records,
-        shard: (0, 1),
-        identity: "test".to_owned(),
-        code_hash: String::new(),
-    }
+fn options(records: Option<Format>) -> RunOptions {
+    let program = Program { identity: "test".to_owned(), code_hash: String::new() };
+    RunOptions { seeds: None, jobs: 2, records, shard: Shard::WHOLE, program }
 }
 
-/// Keeps the warnings and counts the runs.
+/// An observer that stores warnings and counts started runs.
 #[derive(Default)]
-struct Quiet {
+struct RecordingObserver {
     warnings: Mutex<Vec<String>>,
-    begun: Mutex<u32>,
+    started: Mutex<u32>,
 }
 
-impl Watch for Quiet {
-    fn begins(&self, _: &RunName) {
-        *self.begun.lock().expect("no panic") += 1;
+impl RunObserver for RecordingObserver {
+    fn on_start(&self, _: &RunId) {
+        *self.started.lock().expect(NOT_POISONED) += 1;
     }
-    fn progress(&self, _: &RunName, _: Progress, _: Picos) {}
-    fn ended(&self, _: &RunName, _: &Manifest, _: bool) {}
+    fn on_progress(&self, _: &RunId, _: Progress, _: Picos) {}
+    fn on_end(&self, _: &RunId, _: &Manifest, _: bool) {}
     fn is_interrupted(&self) -> bool {
         false
     }
-    fn warn(&self, text: &str) {
-        self.warnings.lock().expect("no panic").push(text.to_owned());
+    fn on_warning(&self, text: &str) {
+        self.warnings.lock().expect(NOT_POISONED).push(text.to_owned());
     }
 }
 
-/// Runs a study; how many of its runs were not there already, and the warnings.
+const NOT_POISONED: &str = "no thread panics while holding this lock";
+
+/// Runs a study, and returns the number of started runs and the warnings.
 fn run(study: &Study, store: &Store, records: Option<Format>) -> (u32, Vec<String>) {
-    let watch = Quiet::default();
+    let observer = RecordingObserver::default();
     let studies = core::slice::from_ref(study);
-    let done = study::run(studies, &simulator(), store, &options(records), &watch);
-    assert_eq!(done.unwrap_or_else(|error| panic!("{error}")).len(), 2);
-    (watch.begun.into_inner().expect("no panic"), watch.warnings.into_inner().expect("no panic"))
+    let runs = run_studies(studies, &simulator(), store, &options(records), &observer);
+    assert_eq!(runs.unwrap_or_else(|error| panic!("{error}")).len(), 2);
+    let started = observer.started.into_inner().expect(NOT_POISONED);
+    (started, observer.warnings.into_inner().expect(NOT_POISONED))
 }
 
-/// The files below a folder whose path has this in it.
-fn files(folder: &Path, part: &str) -> Vec<PathBuf> {
+/// Returns the files below a folder whose path contains `text`.
+fn files(folder: &Path, text: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+    for entry in fs::read_dir(folder).expect("the folder exists").flatten() {
         let path = entry.path();
         if path.is_dir() {
-            found.extend(files(&path, part));
-        } else if path.to_string_lossy().contains(part) {
+            found.extend(files(&path, text));
+        } else if path.to_string_lossy().contains(text) {
             found.push(path);
         }
     }
     found
 }
 
-fn a_manifest() -> Manifest {
+fn example_manifest() -> Manifest {
     let manifest = serde_json::json!({
         "tool": "test", "scenario": "tiny", "scenario_hash": "", "quick": false, "cell": [], "seed": 1,
         "plan_hash": "0123", "result_hash": "", "interrupted": false, "wall_s": 0.0, "bound": [], "account": null,
         "files": [],
     });
-    serde_json::from_value(manifest).expect("a manifest")
+    serde_json::from_value(manifest).expect("the manifest is valid")
 }
 
 #[test]
-fn writers_of_the_same_result_do_not_disturb_each_other() {
-    let folder = folder("writers");
+fn concurrent_writers_of_one_result_do_not_conflict() {
+    let folder = temp_folder("writers");
     let store = Store::new(&folder);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..100 {
-                    store.keep("tiny", &Summary::default(), &a_manifest()).expect("it can be written");
+                    store
+                        .write_run("tiny", &Summary::default(), &example_manifest())
+                        .expect("the folder is writable");
                 }
             });
         }
     });
     assert_eq!(files(&folder, ".part"), [] as [PathBuf; 0]);
-    let found = store.find("tiny", &a_manifest().run_name(), None, &|warning| panic!("{warning}"));
-    assert_eq!(found, Some((Summary::default(), a_manifest())));
+    let found = store.find("tiny", &example_manifest().run_name(), None, &|warning| panic!("{warning}"));
+    assert_eq!(found, Some((Summary::default(), example_manifest())));
     fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
-fn a_file_that_cannot_be_written_leaves_nothing_behind() {
-    let folder = folder("unwritable");
+fn a_failed_write_leaves_no_temporary_file() {
+    let folder = temp_folder("unwritable");
     let store = Store::new(&folder);
-    // A folder stands where the file should be.
-    fs::create_dir_all(store.folder("tiny", &a_manifest().run_name()).join("summary.json")).unwrap();
-    let error = store.keep("tiny", &Summary::default(), &a_manifest()).expect_err("refused");
-    assert!(error.contains("summary.json"), "{error}");
+    // A folder with the file's name already exists.
+    let run_folder = store.run_folder("tiny", &example_manifest().run_name());
+    fs::create_dir_all(run_folder.join("summary.json")).unwrap();
+    let write = store.write_run("tiny", &Summary::default(), &example_manifest());
+    let error = write.expect_err("a file cannot replace a folder");
+    assert!(error.to_string().contains("summary.json"), "{error}");
     assert_eq!(files(&folder, ".part"), [] as [PathBuf; 0]);
     fs::remove_dir_all(folder).unwrap();
 }
 
 /// A simulator whose runs panic.
-struct Panics(Simulator);
+struct PanickingBackend(Simulator);
 
-impl Backend for Panics {
-    fn supplies(&self, plan: &Plan) -> Signals {
-        self.0.supplies(plan)
+impl Backend for PanickingBackend {
+    fn available_signals(&self, plan: &Plan) -> Signals {
+        self.0.available_signals(plan)
     }
-    fn routes(&self, plan: &Plan, connections: &[Connection]) -> Vec<Vec<(u32, u32)>> {
+    fn routes(&self, plan: &Plan, connections: &[Connection]) -> Vec<Vec<SwitchPort>> {
         self.0.routes(plan, connections)
     }
-    fn ports(&self, plan: &Plan, switch: u32) -> u32 {
-        self.0.ports(plan, switch)
+    fn port_count(&self, plan: &Plan, switch: SwitchId) -> u32 {
+        self.0.port_count(plan, switch)
     }
     fn run(&self, _: &Plan, _: &mut dyn Sink) -> Result<Report, PlanError> {
         panic!("this law divides by zero")
@@ -177,100 +180,102 @@ impl Backend for Panics {
 }
 
 #[test]
-fn a_panic_ends_the_study_with_an_error_that_names_the_run() {
+fn a_panic_is_an_error_that_names_the_run() {
     for records in [None, Some(Format::Csv)] {
-        let folder = folder("panic");
-        let (to, from) = mpsc::channel();
+        let folder = temp_folder("panic");
+        let (sender, receiver) = mpsc::channel();
         let store = Store::new(&folder);
-        // The second cell waits for the plan of the first. In a thread, so that the test fails where it waits for ever.
+        // The second cell waits for the first cell's plan. The study runs in a thread, so the test fails instead of
+        // hanging if the study never ends.
         std::thread::spawn(move || {
-            let study = read("tiny.toml", TINY);
-            let backend = Panics(simulator());
-            to.send(study::run(&[study], &backend, &store, &options(records), &Quiet::default()))
+            let study = read_study("tiny.toml", TINY);
+            let backend = PanickingBackend(simulator());
+            let observer = RecordingObserver::default();
+            sender.send(run_studies(&[study], &backend, &store, &options(records), &observer))
         });
-        let error = from
+        let error = receiver
             .recv_timeout(Duration::from_secs(60))
             .expect("the study ends")
-            .expect_err("a study whose run panics has no result");
-        let StudyError::Panicked { run, why } = &error else { panic!("{error}") };
+            .expect_err("a panic is an error");
+        let StudyError::Panicked { run, message } = &error else { panic!("{error}") };
         assert!(run.starts_with("tiny twin ") && run.ends_with(" seed 1"), "{run}");
-        assert_eq!(why, "this law divides by zero");
+        assert_eq!(message, "this law divides by zero");
         assert!(error.to_string().contains(run.as_str()), "{error}");
         fs::remove_dir_all(folder).unwrap();
     }
 }
 
 #[test]
-fn rows_that_are_gone_or_empty_are_made_again() {
-    let folder = folder("rows");
+fn runs_with_missing_or_empty_rows_are_repeated() {
+    let folder = temp_folder("rows");
     let store = Store::new(&folder);
-    let one = read("scenarios/one/tiny.toml", TINY);
-    assert_eq!(run(&one, &store, Some(Format::Csv)), (1, vec![]), "the cells share one plan");
-    assert_eq!(run(&one, &store, Some(Format::Csv)), (0, vec![]));
-    // A study with the same plan uses the rows of the first, and only their folder has them.
-    let two = read("scenarios/two/tiny.toml", &format!("{TINY}# of another\n"));
-    assert_eq!(run(&two, &store, Some(Format::Csv)), (0, vec![]));
-    assert_eq!(run(&two, &store, Some(Format::Csv)), (0, vec![]));
+    let first = read_study("scenarios/one/tiny.toml", TINY);
+    assert_eq!(run(&first, &store, Some(Format::Csv)), (1, vec![]), "both cells have the same plan");
+    assert_eq!(run(&first, &store, Some(Format::Csv)), (0, vec![]));
+    // A second study with the same plan uses the first study's rows, which are stored only once.
+    let second = read_study("scenarios/two/tiny.toml", &format!("{TINY}# another study\n"));
+    assert_eq!(run(&second, &store, Some(Format::Csv)), (0, vec![]));
+    assert_eq!(run(&second, &store, Some(Format::Csv)), (0, vec![]));
     let rows = files(&folder, "receivers.csv");
-    assert!(matches!(rows.as_slice(), [only] if only.starts_with(folder.join("one"))), "{rows:?}");
+    assert!(matches!(rows.as_slice(), [file] if file.starts_with(folder.join("one"))), "{rows:?}");
 
     fs::write(&rows[0], "").unwrap();
-    assert_eq!(run(&one, &store, None), (0, vec![]), "whoever wants no rows does not look for them");
-    assert_eq!(run(&one, &store, Some(Format::Csv)), (1, vec![]));
+    assert_eq!(run(&first, &store, None), (0, vec![]), "a run without rows does not need them");
+    assert_eq!(run(&first, &store, Some(Format::Csv)), (1, vec![]));
     assert!(fs::metadata(&rows[0]).unwrap().len() > 0);
 
     fs::remove_file(&rows[0]).unwrap();
-    assert_eq!(run(&two, &store, Some(Format::Csv)), (1, vec![]));
+    assert_eq!(run(&second, &store, Some(Format::Csv)), (1, vec![]));
     assert!(files(&folder, "receivers.csv")[0].starts_with(folder.join("two")));
     fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
-fn a_corrupt_result_is_named_and_made_again() {
-    let folder = folder("corrupt");
+fn a_corrupt_result_is_reported_and_repeated() {
+    let folder = temp_folder("corrupt");
     let store = Store::new(&folder);
-    let study = read("tiny.toml", TINY);
+    let study = read_study("tiny.toml", TINY);
     for name in ["manifest.json", "summary.json"] {
         run(&study, &store, None);
         let found = files(&folder, name);
         let [path] = found.as_slice() else { panic!("{found:?}") };
-        let whole = fs::read(path).unwrap();
-        fs::write(path, &whole[..whole.len() / 2]).unwrap();
+        let content = fs::read(path).unwrap();
+        fs::write(path, &content[..content.len() / 2]).unwrap();
         let path = path.display().to_string();
-        let error = store.load(0, &study, "test").expect_err("a report would miss a run");
+        let error = store.load_runs(0, &study, "test").expect_err("the run is corrupt").to_string();
         assert!(error.contains(&path) && error.contains("is corrupt"), "{error}");
-        let (begun, warnings) = run(&study, &store, None);
-        assert_eq!((begun, warnings.len()), (1, 1), "{warnings:?}");
+        let (started, warnings) = run(&study, &store, None);
+        assert_eq!((started, warnings.len()), (1, 1), "{warnings:?}");
         assert!(warnings[0].contains(&path) && warnings[0].contains("is corrupt"), "{warnings:?}");
         assert_eq!(run(&study, &store, None), (0, vec![]));
-        assert_eq!(store.load(0, &study, "test").unwrap().len(), 2);
+        assert_eq!(store.load_runs(0, &study, "test").unwrap().len(), 2);
     }
-    // A run that has not ended has no manifest, and is no fault.
-    fs::create_dir_all(store.folder("tiny", "unfinished")).unwrap();
-    assert_eq!(store.load(0, &study, "test").unwrap().len(), 2);
+    // An unfinished run has no manifest. This is not an error.
+    fs::create_dir_all(store.run_folder("tiny", "unfinished")).unwrap();
+    assert_eq!(store.load_runs(0, &study, "test").unwrap().len(), 2);
     fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
-fn explain_and_the_summary_say_the_same_start_of_measuring() {
-    let folder = folder("start");
+fn explain_and_summary_report_the_same_measurement_start() {
+    let folder = temp_folder("start");
     let store = Store::new(&folder);
-    // 0.3 of 0.4 ms is 120 us, which is no multiple of the samples: rates are measured from the sample before.
-    let study = read("tiny.toml", TINY);
+    // 0.3 of 0.4 ms is 120 us, which is between two samples. The measurement starts at the earlier sample.
+    let study = read_study("tiny.toml", TINY);
     run(&study, &store, None);
     let resolved = study.resolve(&study.cells[0], 1, &simulator()).unwrap();
-    let said = explain::plan(&resolved);
+    let text = explain::describe_run(&resolved);
     let expected =
         "0 ps to 400 us; rates and queues are measured from 100 us, messages that start from 200 us count";
-    assert!(said.contains(expected), "{said}");
-    let finished = store.load(0, &study, "test").unwrap();
-    let phase = &finished[0].ran.summary.phases[0];
+    assert!(text.contains(expected), "{text}");
+    let runs = store.load_runs(0, &study, "test").unwrap();
+    let phase = &runs[0].run.summary.phases[0];
     assert!((phase.measured_from_us - 100.0).abs() < 1e-9 && (phase.messages_from_us - 200.0).abs() < 1e-9);
-    // What is counted is what is said: messages of the plan from 200 us on.
+    // Only messages that start at 200 us or later count.
     let counted = phase.values["messages.messages"] + phase.values["messages.unfinished"];
     let from = Picos::new(200_000_000);
     let group = resolved.groups.iter().find(|group| group.name == "messages").unwrap();
-    let messages = group.messages.messages.iter().map(|message| resolved.plan.messages[*message as usize]);
-    assert!((counted - messages.filter(|message| message.at >= from).count() as f64).abs() < 1e-9);
+    let messages = group.messages.messages.iter().map(|message| resolved.plan.messages[message.index()]);
+    assert!((counted - messages.filter(|message| message.start >= from).count() as f64).abs() < 1e-9);
     fs::remove_dir_all(folder).unwrap();
 }

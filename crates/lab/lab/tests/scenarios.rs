@@ -1,4 +1,4 @@
-//! Every scenario of the repository: it can be read, worked out and judged, and nothing that it names is missing.
+//! Checks that every scenario in the repository can be read, resolved and judged, and that all its names exist.
 
 use core::num::NonZeroU32;
 use poseidon_lab::judge::{Outcome, judge};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The entries of each paper: figures and tables that say something about how flows behave.
+/// The figures and tables in each paper that have a scenario, which are those about flow behaviour.
 const ENTRIES: [(&str, &str); 4] = [
     (
         "poseidon",
@@ -29,7 +29,7 @@ const ENTRIES: [(&str, &str); 4] = [
     ("rpm", "fig5 lemma1 table2-exp1 table2-exp2 table2-exp3"),
 ];
 
-/// Those on which the suite fails where their claims do.
+/// The figures and tables whose claims gate the suite.
 const GATES: [(&str, &str); 4] = [
     (
         "poseidon",
@@ -44,50 +44,53 @@ const GATES: [(&str, &str); 4] = [
     ("rpm", "lemma1 table2-exp2 table2-exp3"),
 ];
 
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("the folder of scenarios").flatten() {
+fn scenario_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).expect("the scenario folder can be read").flatten() {
         let path = entry.path();
         if path.is_dir() {
-            found.extend(files(&path));
-        } else if path.extension().is_some_and(|ending| ending == "toml") {
-            found.push(path);
+            files.extend(scenario_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "toml") {
+            files.push(path);
         }
     }
-    found.sort();
-    found
+    files.sort();
+    files
 }
 
-fn root() -> PathBuf {
+fn scenarios_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scenarios")
 }
 
-/// Every scenario, cut or not, as a study.
+/// Reads every scenario as a full or a quick study.
 fn studies(quick: bool) -> Vec<Study> {
     let read = |path: PathBuf| {
-        let text = fs::read_to_string(&path).expect("a text");
+        let text = fs::read_to_string(&path).expect("the file can be read");
         Study::read(&path.to_string_lossy(), &text, quick).unwrap_or_else(|error| panic!("{error}"))
     };
-    files(&root()).into_iter().map(read).collect()
+    scenario_files(&scenarios_folder()).into_iter().map(read).collect()
 }
 
 #[test]
-fn the_entries_of_the_papers_are_all_there() {
-    let stem = |path: PathBuf| path.file_stem().expect("a name").to_string_lossy().into_owned();
+fn every_listed_figure_has_a_scenario() {
+    let stem = |path: PathBuf| path.file_stem().expect("the file has a name").to_string_lossy().into_owned();
     for (paper, entries) in ENTRIES {
-        let there: BTreeSet<String> = files(&root().join(paper)).into_iter().map(stem).collect();
-        let meant: BTreeSet<String> = entries.split_whitespace().map(str::to_owned).collect();
-        assert_eq!(there, meant, "{paper}");
+        let found: BTreeSet<String> =
+            scenario_files(&scenarios_folder().join(paper)).into_iter().map(stem).collect();
+        let expected: BTreeSet<String> = entries.split_whitespace().map(str::to_owned).collect();
+        assert_eq!(found, expected, "{paper}");
     }
 }
 
 #[test]
-fn a_scenario_names_its_figure() {
+fn the_source_of_a_scenario_names_its_figure() {
     for study in studies(false) {
-        let (source, name) = (&study.scenario().source, study.name.rsplit('/').next().expect("a name"));
+        let (source, name) =
+            (&study.scenario().source, study.name.rsplit('/').next().expect("a study has a name"));
         if let Some(number) = name.strip_prefix("fig") {
-            // fig. 5(a) is fig5a, and what follows a dash is one of several scenarios of a figure.
-            let number = number.split('-').next().expect("a number");
+            // The file name for fig. 5(a) is fig5a. A suffix after a dash distinguishes several scenarios for one
+            // figure.
+            let number = number.split('-').next().expect("a figure has a number");
             let plain = source.replace(['(', ')'], "");
             assert!(plain.contains(&format!("fig. {number}")), "{name}: {source}");
         }
@@ -95,12 +98,12 @@ fn a_scenario_names_its_figure() {
 }
 
 #[test]
-fn every_cell_can_be_worked_out_and_every_claim_judged() {
+fn every_cell_can_be_resolved_and_every_claim_judged() {
     check_and_judge(studies(false));
 }
 
 #[test]
-fn every_cell_of_a_quick_study_can_be_worked_out_and_every_claim_judged() {
+fn every_cell_of_a_quick_study_can_be_resolved_and_every_claim_judged() {
     check_and_judge(studies(true));
 }
 
@@ -109,28 +112,32 @@ fn check_and_judge(studies: Vec<Study>) {
     for study in studies {
         study.check(&simulator).unwrap_or_else(|error| panic!("{error}"));
         for claim in &study.scenario().claim {
-            let verdict = judge(claim, &[]).unwrap_or_else(|why| panic!("{}: {why}", study.name));
+            let verdict = judge(claim, &[]).unwrap_or_else(|error| panic!("{}: {error}", study.name));
             assert!(matches!(verdict.outcome, Outcome::NotRun | Outcome::NotComparable));
         }
     }
 }
 
 #[test]
-fn a_quick_study_is_smaller() {
-    for (whole, quick) in studies(false).into_iter().zip(studies(true)) {
+fn a_quick_study_is_smaller_than_the_full_study() {
+    for (full, quick) in studies(false).into_iter().zip(studies(true)) {
         let work = |study: &Study| -> f64 {
             let run = |cell: &scenario::Cell| {
-                f64::from(study.seeds(cell, None)) * cell.scenario.stop.0.get() as f64
+                f64::from(study.seed_count(cell, None)) * cell.scenario.stop.0.get() as f64
             };
             study.cells.iter().map(run).sum()
         };
         if quick.scenario().quick.skip.is_some() {
-            assert!(quick.cut().is_some_and(|cut| cut.starts_with("not run: ")), "{}", whole.name);
+            assert!(
+                quick.quick_omissions().is_some_and(|text| text.starts_with("not run: ")),
+                "{}",
+                full.name
+            );
             continue;
         }
-        assert_eq!(work(&quick) < work(&whole), quick.cut().is_some(), "{}", whole.name);
-        assert!(work(&quick) <= work(&whole), "{}", whole.name);
-        assert_eq!(whole.cut(), None, "{}", whole.name);
+        assert_eq!(work(&quick) < work(&full), quick.quick_omissions().is_some(), "{}", full.name);
+        assert!(work(&quick) <= work(&full), "{}", full.name);
+        assert_eq!(full.quick_omissions(), None, "{}", full.name);
     }
 }
 
@@ -139,8 +146,8 @@ fn every_scenario_has_a_source_and_a_figure() {
     for study in studies(false) {
         let scenario = study.scenario();
         assert!(!scenario.title.is_empty() && !scenario.source.is_empty(), "{}", study.name);
-        let draws = !scenario.figure.is_empty() || scenario.withdrawn.is_some();
-        assert!(draws, "{} draws nothing", study.name);
+        let has_figure = !scenario.figure.is_empty() || scenario.withdrawn.is_some();
+        assert!(has_figure, "{} has no figure", study.name);
         for claim in &scenario.claim {
             assert!(!claim.says.is_empty() && !claim.paper.is_empty(), "{}: {:?}", study.name, claim.says);
         }
@@ -148,7 +155,7 @@ fn every_scenario_has_a_source_and_a_figure() {
 }
 
 #[test]
-fn figures_that_show_behaviour_are_gates() {
+fn figures_about_behaviour_gate_the_suite() {
     for (paper, gates) in GATES {
         for study in studies(false) {
             let Some(entry) = study.name.strip_prefix(&format!("{paper}/")) else { continue };
@@ -159,39 +166,41 @@ fn figures_that_show_behaviour_are_gates() {
 }
 
 #[test]
-fn names_that_are_not_there_are_refused_with_their_line() {
-    let text = fs::read_to_string(root().join("poseidon/fig14c.toml")).expect("a text");
+fn unknown_names_are_rejected_with_their_line() {
+    let text =
+        fs::read_to_string(scenarios_folder().join("poseidon/fig14c.toml")).expect("the file can be read");
     let simulator = Simulator::with_threads(NonZeroU32::MIN);
-    let line_of =
-        |part: &str| 1 + text.lines().position(|line| line.contains(part)).expect("it stands there");
-    for (part, instead, says) in [
+    let line_of = |fragment: &str| {
+        1 + text.lines().position(|line| line.contains(fragment)).expect("the scenario contains the fragment")
+    };
+    for (original, replacement, message) in [
         ("metric = \"red.signal_us\"", "metric = \"red.sinal_us\"", "did you mean \"signal_us\"?"),
         ("metric = \"red.target_us\"", "metric = \"rde.target_us\"", "did you mean \"red\"?"),
         ("metric = \"red.target_us\"", "metric = \"green.target_us\"", "add \"green\" to observe.decisions"),
-        ("metric = \"red.target_us\"", "metric = \"red.latency_p50_us\"", "is a number of messages"),
-        ("metric = \"red.target_us\"", "metric = \"1 + 1\"", "holds no metric"),
+        ("metric = \"red.target_us\"", "metric = \"red.latency_p50_us\"", "exists only for messages"),
+        ("metric = \"red.target_us\"", "metric = \"1 + 1\"", "contains no metric"),
         (
             "against = { phase = \"(2,2)\" }",
             "against = { phase = \"(2,3)\" }",
-            "\"phase\" is never \"(2,3)\"",
+            "\"phase\" has no value \"(2,3)\"",
         ),
         ("against = { phase = \"(2,2)\" }", "against = { pase = \"(2,2)\" }", "did you mean \"phase\"?"),
         ("where  = { law = \"swift\",", "where  = { law = \"swfit\",", "did you mean \"swift\"?"),
         ("metric = [\"red.queueing_us\"]", "metric = [\"red.quing_us\"]", "did you mean \"queueing_us\"?"),
         ("where = { law = \"swift\" }", "where = { lwa = \"swift\" }", "did you mean \"law\"?"),
     ] {
-        let wrong = text.replacen(part, instead, 1);
-        assert_ne!(wrong, text, "{part}");
-        let study = Study::read("fig14c.toml", &wrong, false).unwrap_or_else(|error| panic!("{error}"));
-        let said = study.check(&simulator).expect_err(instead).to_string();
-        // What is missing in a list is said where the list is.
-        let place = if says.contains("observe.decisions") { "decisions = " } else { part };
-        assert!(said.starts_with(&format!("fig14c.toml:{}: ", line_of(place))), "{instead}: {said}");
-        assert!(said.contains(says), "{instead}: {said}");
+        let invalid = text.replacen(original, replacement, 1);
+        assert_ne!(invalid, text, "{original}");
+        let study = Study::read("fig14c.toml", &invalid, false).unwrap_or_else(|error| panic!("{error}"));
+        let found = study.check(&simulator).expect_err(replacement).to_string();
+        // A name that is missing from a list is reported on the line of the list.
+        let location = if message.contains("observe.decisions") { "decisions = " } else { original };
+        assert!(found.starts_with(&format!("fig14c.toml:{}: ", line_of(location))), "{replacement}: {found}");
+        assert!(found.contains(message), "{replacement}: {found}");
     }
 }
 
-/// The keys that the schema has for a table: of the scenario itself, or of a definition.
+/// Returns the keys of a schema definition, or of the scenario itself if `definition` is `None`.
 fn schema_keys(schema: &Value, definition: Option<&str>) -> BTreeSet<String> {
     let table = definition.map_or(schema, |name| &schema["$defs"][name]);
     let properties = table["properties"].as_object().unwrap_or_else(|| panic!("{definition:?}: {table}"));
@@ -199,11 +208,12 @@ fn schema_keys(schema: &Value, definition: Option<&str>) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_schema_for_editors_knows_every_key() {
-    let schema = serde_json::to_value(schemars::schema_for!(Scenario)).expect("JSON");
+fn the_editor_schema_contains_every_key() {
+    let schema = serde_json::to_value(schemars::schema_for!(Scenario)).expect("the schema is JSON");
     let known = schema_keys(&schema, None);
-    for path in files(&root()) {
-        let table: toml::Table = fs::read_to_string(&path).expect("a text").parse().expect("TOML");
+    for path in scenario_files(&scenarios_folder()) {
+        let table: toml::Table =
+            fs::read_to_string(&path).expect("the file can be read").parse().expect("a scenario is TOML");
         let assert_known = |table: &toml::Table, known: &BTreeSet<String>| {
             for key in table.keys() {
                 assert!(known.contains(key), "{}: {key} is not in {known:?}", path.display());
@@ -222,9 +232,11 @@ fn the_schema_for_editors_knows_every_key() {
         ] {
             let known = schema_keys(&schema, Some(definition));
             match table.get(key) {
-                Some(toml::Value::Table(one)) => assert_known(one, &known),
+                Some(toml::Value::Table(inner)) => assert_known(inner, &known),
                 Some(toml::Value::Array(list)) => {
-                    list.iter().filter_map(toml::Value::as_table).for_each(|one| assert_known(one, &known));
+                    list.iter()
+                        .filter_map(toml::Value::as_table)
+                        .for_each(|inner| assert_known(inner, &known));
                 }
                 _ => {}
             }
@@ -232,14 +244,15 @@ fn the_schema_for_editors_knows_every_key() {
     }
 }
 
-/// Why a value is not what a schema says; knows the keywords that our schema uses, and panics at others.
-fn violation(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
+/// Validates a value against a schema. Supports only the keywords that our schema uses, and panics on any other
+/// keyword.
+fn check_schema(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     let keywords = match schema {
         Value::Bool(true) => return Ok(()),
-        Value::Bool(false) => return Err("nothing may stand here".into()),
-        schema => schema.as_object().expect("a schema is a table"),
+        Value::Bool(false) => return Err("no value is allowed here".into()),
+        schema => schema.as_object().expect("a schema is an object"),
     };
-    let is = |kind: &str| match kind {
+    let has_type = |kind: &str| match kind {
         "string" => value.is_string(),
         "integer" => value.is_i64() || value.is_u64(),
         "number" => value.is_number(),
@@ -247,59 +260,69 @@ fn violation(root: &Value, schema: &Value, value: &Value) -> Result<(), String> 
         "array" => value.is_array(),
         "object" => value.is_object(),
         "null" => value.is_null(),
-        other => panic!("type {other}"),
+        other => panic!("this test does not support the type {other}"),
     };
-    let ensure = |holds: bool, why: &str| if holds { Ok(()) } else { Err(format!("{value}: {why}")) };
-    let list = |of: &Value| of.as_array().cloned().expect("a list");
-    for (keyword, of) in keywords {
+    let ensure = |holds: bool, reason: &str| if holds { Ok(()) } else { Err(format!("{value}: {reason}")) };
+    let list = |argument: &Value| argument.as_array().cloned().expect("the argument is a list");
+    for (keyword, argument) in keywords {
         match keyword.as_str() {
             "type" => {
-                let kinds = if of.is_array() { list(of) } else { vec![of.clone()] };
-                ensure(kinds.iter().any(|kind| is(kind.as_str().expect("a type"))), &format!("is no {of}"))?;
+                let kinds = if argument.is_array() { list(argument) } else { vec![argument.clone()] };
+                ensure(
+                    kinds.iter().any(|kind| has_type(kind.as_str().expect("a type is text"))),
+                    &format!("is not of type {argument}"),
+                )?;
             }
-            "const" => ensure(value == of, &format!("is not {of}"))?,
-            "enum" => ensure(list(of).contains(value), &format!("is not in {of}"))?,
-            "minimum" => ensure(value.as_f64().is_none_or(|v| Some(v) >= of.as_f64()), "is too small")?,
-            "maximum" => ensure(value.as_f64().is_none_or(|v| Some(v) <= of.as_f64()), "is too large")?,
-            "minItems" => {
-                ensure(value.as_array().is_none_or(|v| Some(v.len() as u64) >= of.as_u64()), "short")?
-            }
-            "maxItems" => {
-                ensure(value.as_array().is_none_or(|v| Some(v.len() as u64) <= of.as_u64()), "long")?
-            }
+            "const" => ensure(value == argument, &format!("is not {argument}"))?,
+            "enum" => ensure(list(argument).contains(value), &format!("is not in {argument}"))?,
+            "minimum" => ensure(value.as_f64().is_none_or(|v| Some(v) >= argument.as_f64()), "is too small")?,
+            "maximum" => ensure(value.as_f64().is_none_or(|v| Some(v) <= argument.as_f64()), "is too large")?,
+            "minItems" => ensure(
+                value.as_array().is_none_or(|v| Some(v.len() as u64) >= argument.as_u64()),
+                "has too few items",
+            )?,
+            "maxItems" => ensure(
+                value.as_array().is_none_or(|v| Some(v.len() as u64) <= argument.as_u64()),
+                "has too many items",
+            )?,
             "pattern" => {
-                assert_eq!(of, "^\\$[A-Za-z0-9_]+$", "the only pattern that this test knows");
+                assert_eq!(argument, "^\\$[A-Za-z0-9_]+$", "this test supports only this pattern");
                 let name = value.as_str().map(|text| text.strip_prefix('$').unwrap_or_default());
                 let is_name = |name: &str| {
                     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
                 };
-                ensure(name.is_none_or(is_name), "is no variable")?;
+                ensure(name.is_none_or(is_name), "is not a variable")?;
             }
             "$ref" => {
-                let name = of.as_str().and_then(|path| path.strip_prefix("#/$defs/")).expect("a definition");
-                violation(root, &root["$defs"][name], value)?;
+                let name = argument
+                    .as_str()
+                    .and_then(|path| path.strip_prefix("#/$defs/"))
+                    .expect("a reference names a definition");
+                check_schema(root, &root["$defs"][name], value)?;
             }
             "anyOf" | "oneOf" => {
-                let tried: Vec<_> = list(of).iter().map(|form| violation(root, form, value)).collect();
-                let fits = tried.iter().filter(|tried| tried.is_ok()).count();
-                let whys: Vec<String> = tried.into_iter().filter_map(Result::err).collect();
-                ensure(fits == 1 || fits > 1 && keyword == "anyOf", &format!("fits {fits}: {whys:?}"))?;
+                let results: Vec<_> =
+                    list(argument).iter().map(|subschema| check_schema(root, subschema, value)).collect();
+                let matches = results.iter().filter(|result| result.is_ok()).count();
+                let errors: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+                let is_valid = matches == 1 || matches > 1 && keyword == "anyOf";
+                ensure(is_valid, &format!("matches {matches} subschemas: {errors:?}"))?;
             }
             "items" => {
                 for item in value.as_array().into_iter().flatten() {
-                    violation(root, of, item)?;
+                    check_schema(root, argument, item)?;
                 }
             }
             "required" => {
-                for key in list(of) {
-                    let key = key.as_str().expect("a key").to_owned();
+                for key in list(argument) {
+                    let key = key.as_str().expect("a key is text").to_owned();
                     ensure(value.as_object().is_none_or(|v| v.contains_key(&key)), &format!("lacks {key}"))?;
                 }
             }
             "properties" => {
-                for (key, inside) in of.as_object().expect("keys") {
+                for (key, property) in argument.as_object().expect("properties are an object") {
                     if let Some(value) = value.get(key) {
-                        violation(root, inside, value).map_err(|why| format!("{key}: {why}"))?;
+                        check_schema(root, property, value).map_err(|error| format!("{key}: {error}"))?;
                     }
                 }
             }
@@ -307,31 +330,31 @@ fn violation(root: &Value, schema: &Value, value: &Value) -> Result<(), String> 
                 let known = keywords.get("properties").and_then(Value::as_object);
                 let is_other = |key: &&String| known.is_none_or(|known| !known.contains_key(*key));
                 for key in value.as_object().into_iter().flat_map(|table| table.keys()).filter(is_other) {
-                    violation(root, of, &value[key]).map_err(|why| format!("{key}: {why}"))?;
+                    check_schema(root, argument, &value[key]).map_err(|error| format!("{key}: {error}"))?;
                 }
             }
             "$schema" | "$defs" | "title" | "description" | "default" | "format" => {}
-            other => panic!("the keyword {other} is new: let this test know it"),
+            other => panic!("this test does not support the keyword {other}"),
         }
     }
     Ok(())
 }
 
 #[test]
-fn the_schema_for_editors_accepts_every_scenario_and_refuses_what_is_wrong() {
+fn the_editor_schema_accepts_every_scenario_and_rejects_invalid_ones() {
     let schema = scenario::schema().to_value();
     let check = |text: &str| {
-        let table: toml::Table = text.parse().expect("TOML");
-        violation(&schema, &schema, &serde_json::to_value(table).expect("JSON"))
+        let table: toml::Table = text.parse().expect("a scenario is TOML");
+        check_schema(&schema, &schema, &serde_json::to_value(table).expect("TOML converts to JSON"))
     };
-    let files = files(&root());
+    let files = scenario_files(&scenarios_folder());
     assert!(files.len() > 80);
     for path in files {
-        let text = fs::read_to_string(&path).expect("a text");
-        check(&text).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+        let text = fs::read_to_string(&path).expect("the file can be read");
+        check(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }
-    let text = fs::read_to_string(root().join("quickstart.toml")).expect("a text");
-    for (more, is_right) in [
+    let text = fs::read_to_string(scenarios_folder().join("quickstart.toml")).expect("the file can be read");
+    for (added, is_valid) in [
         ("", true),
         ("seeds = 3\n", true),
         ("seeds = \"$n\"\n", true),
@@ -344,18 +367,20 @@ fn the_schema_for_editors_accepts_every_scenario_and_refuses_what_is_wrong() {
         ("analytic = \"unfair-ramp\"\n", false),
         ("quick = { stop = 3 }\n", false),
     ] {
-        let own = |line: &&str| !more.starts_with("seeds") || !line.starts_with("seeds");
-        let own = |line: &&str| own(line) && (!more.starts_with("quick") || !line.starts_with("[quick"));
-        let rest: Vec<&str> = text.lines().filter(own).collect();
-        assert_eq!(check(&format!("{more}{}", rest.join("\n"))).is_ok(), is_right, "{more}");
+        // An added key replaces the same key in the scenario.
+        let replaces = |line: &str, key: &str, head: &str| added.starts_with(key) && line.starts_with(head);
+        let is_unchanged =
+            |line: &&str| !replaces(line, "seeds", "seeds") && !replaces(line, "quick", "[quick");
+        let rest: Vec<&str> = text.lines().filter(is_unchanged).collect();
+        assert_eq!(check(&format!("{added}{}", rest.join("\n"))).is_ok(), is_valid, "{added}");
     }
 }
 
-/// A scenario with some head, network and traffic.
-fn small(head: &str, topology: &str, traffic: &str) -> String {
+/// Returns a scenario with these top-level keys, topology and traffic.
+fn small_scenario(head: &str, topology: &str, traffic: &str) -> String {
     format!(
         "title = \"t\"\nsource = \"s\"\nstop = \"10 ms\"\n{head}\n[topology]\n{topology}\n\
-         link = {{ rate = \"100 Gbps\", delay = \"1 us\" }}\n[[traffic]]\nname = \"them\"\n{traffic}\n"
+         link = {{ rate = \"100 Gbps\", delay = \"1 us\" }}\n[[traffic]]\nname = \"traffic\"\n{traffic}\n"
     )
 }
 
@@ -363,15 +388,15 @@ const STAR: &str = "kind = \"star\"\nhosts = 4";
 const TREE: &str = "kind = \"fat-tree\"\nports = 4";
 const FLOWS: &str = "kind = \"long-flows\"\nfrom = \"host0\"\nto = \"host1\"";
 
-/// Why a scenario is refused, before anything of it is made that would not fit into memory.
-fn refusal(text: &str) -> String {
+/// Returns the error message for an invalid scenario.
+fn error_message(text: &str) -> String {
     let simulator = Simulator::with_threads(NonZeroU32::MIN);
-    let checked = Study::read("test.toml", text, false).and_then(|study| study.check(&simulator));
-    checked.expect_err(text).to_string()
+    let result = Study::read("test.toml", text, false).and_then(|study| study.check(&simulator));
+    result.expect_err(text).to_string()
 }
 
 #[test]
-fn a_plan_that_does_not_fit_into_memory_is_refused_before_it_is_made() {
+fn a_plan_that_is_too_large_is_rejected_before_it_is_built() {
     let poisson =
         "kind = \"poisson-flows\"\nsizes = \"websearch-powertcp\"\nrate = \"9000 Tbps\"\nload = \"1\"";
     let random =
@@ -384,53 +409,88 @@ fn a_plan_that_does_not_fit_into_memory_is_refused_before_it_is_made() {
     let values: Vec<String> = (0..1_000).map(|value| value.to_string()).collect();
     let list = values.join(", ");
     let sweeps = format!("{FLOWS}\n[sweep]\nx = [{list}]\ny = [{list}]");
-    for (text, key, says) in [
-        (small("", STAR, closed), "messages", "about 100,000,000 messages; 10,000,000 are the most"),
-        (small("", STAR, random), "rate", "about 125,000,000 messages; 10,000,000 are the most"),
-        (small("", STAR, rotating), "every", "about 10,000,000,000 messages; 10,000,000 are the most"),
-        (small("", TREE, requests), "every", "about 80,000,000,000 messages; 10,000,000 are the most"),
-        (small("", TREE, poisson), "load", "messages; 10,000,000 are the most"),
-        (small("seeds = 1_000_000_000", STAR, FLOWS), "seeds", "asks for 1,000,000,000 runs of 1 cells"),
-        (small("", STAR, &sweeps), "y", "make 1,000,000 cells; a study has at most 100,000"),
+    for (text, key, message) in [
+        (
+            small_scenario("", STAR, closed),
+            "messages",
+            "about 100,000,000 messages; a plan has at most 10,000,000",
+        ),
+        (
+            small_scenario("", STAR, random),
+            "rate",
+            "about 125,000,000 messages; a plan has at most 10,000,000",
+        ),
+        (
+            small_scenario("", STAR, rotating),
+            "every",
+            "about 10,000,000,000 messages; a plan has at most 10,000,000",
+        ),
+        (
+            small_scenario("", TREE, requests),
+            "every",
+            "about 80,000,000,000 messages; a plan has at most 10,000,000",
+        ),
+        (small_scenario("", TREE, poisson), "load", "messages; a plan has at most 10,000,000"),
+        (
+            small_scenario("seeds = 1_000_000_000", STAR, FLOWS),
+            "seeds",
+            "asks for 1,000,000,000 runs of 1 cells",
+        ),
+        (small_scenario("", STAR, &sweeps), "y", "make 1,000,000 cells; a study has at most 100,000"),
     ] {
-        let said = refusal(&text);
+        let found = error_message(&text);
         let line = 1 + text.lines().position(|line| line.starts_with(&format!("{key} = "))).expect(key);
-        assert!(said.starts_with(&format!("test.toml:{line}: ")), "{said}");
-        assert!(said.contains(says) && said.contains(key), "{said}");
+        assert!(found.starts_with(&format!("test.toml:{line}: ")), "{found}");
+        assert!(found.contains(message) && found.contains(key), "{found}");
     }
-    let study =
-        Study::read("test.toml", &small("", STAR, FLOWS), false).unwrap_or_else(|error| panic!("{error}"));
-    assert!(study.check_runs(Some(1_000_000)).is_ok());
-    let said = study.check_runs(Some(1_000_001)).expect_err("too many").to_string();
-    assert!(said.contains("--seeds asks for 1,000,001 runs"), "{said}");
+    let study = Study::read("test.toml", &small_scenario("", STAR, FLOWS), false)
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert!(study.check_run_count(Some(1_000_000)).is_ok());
+    let message = study.check_run_count(Some(1_000_001)).expect_err("there are too many runs").to_string();
+    assert!(message.contains("--seeds asks for 1,000,001 runs"), "{message}");
 }
 
 #[test]
-fn values_that_mean_nothing_are_refused() {
+fn invalid_values_are_rejected() {
     let poisson =
         |load: &str| format!("kind = \"poisson-flows\"\nsizes = \"websearch-powertcp\"\nload = \"{load}\"");
-    for (text, line, says) in [
-        (small("seeds = 0", STAR, FLOWS), 4, "seeds is 0, so nothing would run; write 1 or more"),
-        (small("", "kind = \"fat-tree\"\nports = 5", FLOWS), 7, "topology.ports is 5; a fat tree needs"),
-        (small("", "kind = \"fat-tree\"\nports = 0", FLOWS), 7, "an even number of ports, such as 2"),
-        (small("", TREE, &poisson("1.01")), 13, "load is 1.01"),
+    for (text, line, message) in [
+        (
+            small_scenario("seeds = 0", STAR, FLOWS),
+            4,
+            "seeds is 0, so there would be no runs; set it to 1 or more",
+        ),
+        (
+            small_scenario("", "kind = \"fat-tree\"\nports = 5", FLOWS),
+            7,
+            "topology.ports is 5; a fat tree needs",
+        ),
+        (
+            small_scenario("", "kind = \"fat-tree\"\nports = 0", FLOWS),
+            7,
+            "an even number of ports, such as 2",
+        ),
+        (small_scenario("", TREE, &poisson("1.01")), 13, "load is 1.01"),
     ] {
-        let said = refusal(&text);
-        assert!(said.starts_with(&format!("test.toml:{line}: ")) && said.contains(says), "{text}{said}");
+        let found = error_message(&text);
+        assert!(
+            found.starts_with(&format!("test.toml:{line}: ")) && found.contains(message),
+            "{text}{found}"
+        );
     }
     let simulator = Simulator::with_threads(NonZeroU32::MIN);
-    for right in [small("", TREE, &poisson("1")), small("seeds = 1", TREE, FLOWS)] {
-        let study = Study::read("test.toml", &right, false).unwrap_or_else(|error| panic!("{error}"));
+    for valid in [small_scenario("", TREE, &poisson("1")), small_scenario("seeds = 1", TREE, FLOWS)] {
+        let study = Study::read("test.toml", &valid, false).unwrap_or_else(|error| panic!("{error}"));
         study.check(&simulator).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 
 #[test]
-fn explain_says_how_much_is_offered_to_the_links() {
+fn the_description_of_a_run_shows_the_offered_load() {
     let simulator = Simulator::with_threads(NonZeroU32::MIN);
-    // 3 x 50 MB in 10 ms into a link of 100 Gbps: 1.2 of it, 0.4 from each.
+    // Three hosts each send 50 MB to a 100 Gbps link within 10 ms. The load is 1.2, of which each host contributes 0.4.
     let incast = "kind = \"incast\"\nfrom = \"host[0-2]\"\nto = \"host3\"\nsize = \"50 MB\"";
-    for (traffic, says) in [
+    for (traffic, expected) in [
         (
             incast,
             Some(
@@ -439,12 +499,12 @@ fn explain_says_how_much_is_offered_to_the_links() {
         ),
         (FLOWS, None),
     ] {
-        let study = Study::read("test.toml", &small("", STAR, traffic), false)
+        let study = Study::read("test.toml", &small_scenario("", STAR, traffic), false)
             .unwrap_or_else(|error| panic!("{error}"));
         let resolved =
             study.resolve(&study.cells[0], 1, &simulator).unwrap_or_else(|error| panic!("{error}"));
-        let text = poseidon_lab::explain::plan(&resolved);
+        let text = poseidon_lab::explain::describe_run(&resolved);
         let line = text.lines().find_map(|line| line.strip_prefix("offered load")).map(str::trim);
-        assert_eq!(line, says);
+        assert_eq!(line, expected);
     }
 }

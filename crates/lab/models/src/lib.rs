@@ -1,15 +1,18 @@
-//! The papers' own analytic models, each one equation system with the place where the paper prints it, so that a law or a
-//! simulation can be held against it and a figure be drawn from it.
+//! The papers' analytic models. The lab compares control laws and simulations with these models and plots the papers'
+//! figures.
 //!
-//! | module | what it holds |
+//! Each module implements one system of equations and cites the part of the paper that defines it. Start with
+//! [`powertcp_fluid`].
+//!
+//! | module | contents |
 //! |---|---|
-//! | [`powertcp_fluid`] | PowerTCP's fluid model of four control laws at one bottleneck (fig. 2, theorems) |
-//! | [`powertcp_phase`] | its phase plots (fig. 3) |
-//! | [`rpm_fluid`] | the loop of reverse path marking, its Lemma 1 and the stable gain |
-//! | [`delay_line`] | integrates an equation with two delays, for the above |
-//! | [`sampling_fluid`] | Sampling Frequency against one decrease per RTT (VAI+SF fig. 4) |
+//! | [`powertcp_fluid`] | PowerTCP's fluid model of four control laws at one bottleneck (fig. 2, theorems 1 to 3) |
+//! | [`powertcp_phase`] | PowerTCP's phase plots (fig. 3) |
+//! | [`rpm_fluid`] | RPM's control loop, its Lemma 1 and the stable marking gain |
+//! | [`delay_equation`] | integration of a differential equation with two delays, for [`rpm_fluid`] |
+//! | [`sampling_fluid`] | Sampling Frequency compared with one decrease per RTT (VAI+SF fig. 4) |
 
-pub mod delay_line;
+pub mod delay_equation;
 pub mod powertcp_fluid;
 pub mod powertcp_phase;
 pub mod rpm_fluid;

@@ -1,95 +1,99 @@
-//! Whatever can run a plan.
+//! The backend interface.
 
 use crate::plan::{Plan, PlanError};
 use crate::records::Sink;
+use crate::topology::SwitchPort;
 use crate::traffic::Connection;
-use poseidon_types::{Bytes, Picos, Signals};
+use poseidon_types::{Bytes, Picos, Signals, SwitchId};
 
-/// Whatever can run a plan: a simulator, or real packets on a machine.
+/// A program that runs plans, such as the simulator or the testbed, which sends real packets.
 pub trait Backend {
-    /// What its hosts can tell a law when it runs this plan.
-    fn supplies(&self, plan: &Plan) -> Signals;
+    /// Returns the signals that this backend's hosts can supply to laws when running this plan.
+    fn available_signals(&self, plan: &Plan) -> Signals;
 
-    /// For each of these connections, the ports by which its packets leave their switches, first switch first, while all links are
-    /// up and it keeps its path: what pins flows to one link is an [entropy](Connection::entropy) that leads there.
+    /// Returns each connection's route as a list of egress ports, from the sender to the receiver.
     ///
-    /// The connections need not be in the plan, but their hosts must be.
-    fn routes(&self, plan: &Plan, connections: &[Connection]) -> Vec<Vec<(u32, u32)>>;
+    /// The routes are valid while all links are up and the connection does not change its path. To pin a flow to a
+    /// link, try different values of [`Connection::entropy`] until the route contains the link. The connections need
+    /// not be part of the plan, but their hosts must be.
+    fn routes(&self, plan: &Plan, connections: &[Connection]) -> Vec<Vec<SwitchPort>>;
 
-    /// How many ports a switch has, for whoever watches all of its queues.
-    fn ports(&self, plan: &Plan, switch: u32) -> u32;
+    /// Returns the number of ports on a switch.
+    fn port_count(&self, plan: &Plan, switch: SwitchId) -> u32;
 
-    /// Runs the plan and hands every row to `sink`.
+    /// Runs the plan and passes each result row to `sink`.
     fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Report, PlanError>;
 }
 
-/// What a run really did: the answer to "a file came out, but was it true?".
+/// Totals for a run. These totals can be used to cross-check the result rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Report {
-    /// When it ended.
+    /// The time at which the run ended.
     pub ended: Picos,
-    /// Whether it was broken off before its time.
-    pub broken_off: bool,
-    /// Where time is real: how late the machine was at worst. A run that stood still so long says little.
-    pub late: Picos,
-    /// Packets that crossed a link.
+    /// Whether the sink stopped the run early.
+    pub interrupted: bool,
+    /// The maximum scheduling delay of a real-time backend, or zero for a simulator. A large value invalidates the run.
+    pub max_lateness: Picos,
+    /// The number of packet transmissions over links. A packet counts once for each link that it crosses.
     pub packet_hops: u64,
-    /// Data packets that hosts sent, retransmissions included.
+    /// The number of data packets sent by hosts, including retransmissions.
     pub sent: u64,
-    /// Data packets that reached their host.
+    /// The number of data packets that reached their receiver.
     pub delivered: u64,
-    /// ACKs and notifications that hosts sent.
+    /// The number of ACKs and CNPs sent by hosts.
     pub replies: u64,
-    /// Packets that switches dropped, of any kind.
+    /// The number of packets of any kind dropped by switches.
     pub dropped: u64,
-    /// Packets on the way when the run ended, of any kind.
+    /// The number of packets of any kind in flight when the run ended.
     pub in_flight: u64,
-    /// Data packets that were sent again.
+    /// The number of retransmitted data packets.
     pub retransmitted: u64,
-    /// Timers that fired after silence.
+    /// The number of retransmission timeouts.
     pub timeouts: u64,
-    /// Congestion marks that switches gave, either way.
+    /// The number of congestion marks set by switches, in either direction.
     pub marks: u64,
-    /// Of those, the ones that a packet or an ACK took along; others were still waiting for an ACK, or waited too long.
-    pub marks_taken: u64,
-    /// Times that a node was told to stop sending.
+    /// The number of marks that left a switch on a data packet or an ACK. All other marks were still waiting for an ACK
+    /// or had expired.
+    pub marks_carried: u64,
+    /// The number of pause requests from switches to their upstream neighbors, excluding resume requests.
     pub pauses: u64,
-    /// Times that a connection changed its path.
+    /// The number of path changes over all connections.
     pub repaths: u64,
-    /// ACKs and notifications that laws saw.
+    /// The number of ACKs and CNPs processed by laws.
     pub decisions: u64,
-    /// Of those, with telemetry from at least one hop.
+    /// The number of decisions that used telemetry from at least one hop.
     pub decisions_with_telemetry: u64,
-    /// Payload that hosts sent, retransmissions included.
+    /// The payload bytes sent by hosts, including retransmissions.
     pub sent_bytes: Bytes,
-    /// Payload that arrived, each byte counted once.
+    /// The payload bytes delivered to receivers. Each byte counts only once.
     pub delivered_bytes: Bytes,
-    /// A number that two runs share exactly when every packet reached every host at the same time in the same order.
+    /// A hash of all deliveries. Two runs have the same hash if they deliver the same packets to the same hosts at the
+    /// same times and in the same order.
     pub result_hash: u64,
 }
 
 impl Report {
-    /// Adds what another part of the same run did.
-    pub fn add(&mut self, part: &Self) {
-        self.ended = self.ended.max(part.ended);
-        self.broken_off |= part.broken_off;
-        self.late = self.late.max(part.late);
-        self.packet_hops += part.packet_hops;
-        self.sent += part.sent;
-        self.delivered += part.delivered;
-        self.replies += part.replies;
-        self.dropped += part.dropped;
-        self.in_flight += part.in_flight;
-        self.retransmitted += part.retransmitted;
-        self.timeouts += part.timeouts;
-        self.marks += part.marks;
-        self.marks_taken += part.marks_taken;
-        self.pauses += part.pauses;
-        self.repaths += part.repaths;
-        self.decisions += part.decisions;
-        self.decisions_with_telemetry += part.decisions_with_telemetry;
-        self.sent_bytes += part.sent_bytes;
-        self.delivered_bytes += part.delivered_bytes;
-        self.result_hash = self.result_hash.wrapping_add(part.result_hash);
+    /// Adds the totals of another shard of the same run.
+    pub fn add(&mut self, shard: &Self) {
+        self.ended = self.ended.max(shard.ended);
+        self.interrupted |= shard.interrupted;
+        self.max_lateness = self.max_lateness.max(shard.max_lateness);
+        self.packet_hops += shard.packet_hops;
+        self.sent += shard.sent;
+        self.delivered += shard.delivered;
+        self.replies += shard.replies;
+        self.dropped += shard.dropped;
+        self.in_flight += shard.in_flight;
+        self.retransmitted += shard.retransmitted;
+        self.timeouts += shard.timeouts;
+        self.marks += shard.marks;
+        self.marks_carried += shard.marks_carried;
+        self.pauses += shard.pauses;
+        self.repaths += shard.repaths;
+        self.decisions += shard.decisions;
+        self.decisions_with_telemetry += shard.decisions_with_telemetry;
+        self.sent_bytes += shard.sent_bytes;
+        self.delivered_bytes += shard.delivered_bytes;
+        self.result_hash = self.result_hash.wrapping_add(shard.result_hash);
     }
 }

@@ -1,26 +1,26 @@
-//! What a run is given ([`Plan`]) and what it gives back ([`records`]): where scenarios and backends meet.
+//! The interface between scenarios and backends: a run's input ([`Plan`]) and output ([`records`]).
 //!
-//! A plan is complete: no default is left to a backend, so two backends that run the same plan were told the same thing.
-//! A backend that cannot do what a plan asks refuses it with a [`PlanError`] before it starts.
+//! A plan specifies every input. Backends do not apply defaults, so two backends that run the same plan get the same
+//! input. If a backend cannot run a plan, it returns a [`PlanError`] before the run starts.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`plan`] | [`Plan`]: everything together |
+//! | [`plan`] | [`Plan`]: the complete input for a run |
 //! | [`topology`] | hosts, switches and links: [`Topology`] |
-//! | [`switch`] | what switches do: buffer, pause, mark, stamp |
-//! | [`changes`] | links that fail, come back and change their rate |
-//! | [`transport`] | what hosts do around a law |
-//! | [`traffic`] | connections and the messages they carry |
-//! | [`patterns`] | what people send: incasts, workloads, collectives, a file's flows |
-//! | [`chance`] | random numbers that do not depend on each other |
-//! | [`records`] | what happened: rows, and the [`records::Sink`] they go to |
-//! | [`backend`] | the trait [`Backend`] and its report |
+//! | [`switch`] | switch configuration: buffers, PFC, ECN marking, telemetry |
+//! | [`link_changes`] | link failures, recoveries and rate changes |
+//! | [`transport`] | host configuration: packet sizes, ACKs, loss recovery, load balancing |
+//! | [`traffic`] | connections and their messages |
+//! | [`patterns`] | traffic generators: incasts, workloads, collectives, flow lists |
+//! | [`random`] | hash-based random numbers |
+//! | [`records`] | result rows, and the [`records::Sink`] that receives them |
+//! | [`backend`] | the [`Backend`] trait and the [`Report`] it returns |
 
 pub mod backend;
-pub mod chance;
-pub mod changes;
+pub mod link_changes;
 pub mod patterns;
 pub mod plan;
+pub mod random;
 pub mod records;
 pub mod switch;
 pub mod topology;
@@ -29,4 +29,4 @@ pub mod transport;
 
 pub use backend::{Backend, Report};
 pub use plan::{PAUSE_FRAME, Plan, PlanError};
-pub use topology::{Link, Topology};
+pub use topology::{Link, SwitchPort, Topology};

@@ -1,140 +1,142 @@
-//! A plan: everything a run is given.
+//! The plan, which is the complete input for a run.
 
-use crate::changes::{Change, LinkEvent};
-use crate::switch::{Direction, MOST_PRIORITIES, Pause, Silence, Switch};
-use crate::topology::{Link, Topology};
-use crate::traffic::{After, Amount, Connection, Event, Message};
+use crate::link_changes::{LinkChange, LinkEvent};
+use crate::switch::{MAX_PRIORITIES, MarkDirection, Pause, Switch, TelemetryOff};
+use crate::topology::{Link, SwitchPort, Topology};
+use crate::traffic::{Amount, Connection, Dependency, Event, Message};
 use crate::transport::{Acks, Recovery, Transport};
 use core::fmt;
 use poseidon_laws::params::ParamError;
 use poseidon_laws::{AnyParams, BuildError, Path};
-use poseidon_types::{BitRate, Bytes, Picos, Signals};
+use poseidon_types::{BitRate, Bytes, ConnectionId, HostId, MessageId, Picos, Signals};
 
-/// Everything a run is given. Nothing is left to a backend's taste.
+/// The complete input for a run. Backends do not apply defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Where all randomness comes from.
+    /// The random seed.
     pub seed: u64,
-    /// When the run ends, if it has not run dry before.
+    /// The time at which the run ends, unless all traffic finishes earlier.
     pub stop: Picos,
-    /// Hosts, switches and links.
+    /// The network topology.
     pub topology: Topology,
-    /// What every switch does.
+    /// The configuration shared by all switches.
     pub switch: Switch,
-    /// Switches that do not stamp, all along or for a while: a network where only some speak telemetry. By number, one each.
-    pub silences: Vec<Silence>,
-    /// What every host does.
+    /// Switches that write no telemetry during the whole run or part of it. Sorted by switch, with at most one entry
+    /// per switch.
+    pub telemetry_off: Vec<TelemetryOff>,
+    /// The configuration shared by all hosts.
     pub transport: Transport,
-    /// The laws that connections run.
+    /// The congestion control laws. Connections refer to them by index.
     pub laws: Vec<AnyParams>,
-    /// Who may talk to whom.
+    /// The connections.
     pub connections: Vec<Connection>,
-    /// What they say; those that wait for nothing in order of time.
+    /// The messages. Messages without dependencies are sorted by time.
     pub messages: Vec<Message>,
-    /// Which messages wait for which. Sorted.
-    pub after: Vec<After>,
-    /// What happens to links, in order of time.
-    pub changes: Vec<Change>,
-    /// How often watched queues and connections are written down; zero for never.
+    /// The dependencies between messages, in sorted order.
+    pub dependencies: Vec<Dependency>,
+    /// Link failures, recoveries and rate changes, sorted by time.
+    pub link_changes: Vec<LinkChange>,
+    /// The sampling interval for watched ports and connections. Zero disables sampling.
     pub sample_every: Picos,
-    /// The watched queues: switch and port. Sorted.
-    pub watched: Vec<(u32, u32)>,
-    /// The watched connections. Sorted.
-    pub watched_connections: Vec<u32>,
-    /// Whether each decision of their laws is written down too.
+    /// The ports whose queues are sampled, in sorted order.
+    pub watched_ports: Vec<SwitchPort>,
+    /// The connections that are sampled, in sorted order.
+    pub watched_connections: Vec<ConnectionId>,
+    /// Whether to record every decision made by the watched connections' laws.
     pub log_decisions: bool,
 }
 
-/// Why a plan is refused.
+/// The reason that a plan was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// The topology has no host, no switch where one is needed, or more than 2^24 of either.
+    /// The topology has no hosts, is not connected, or has more than 2^24 hosts or switches.
     Topology(&'static str),
-    /// A link has no rate.
+    /// A link has a rate of zero.
     LinkRate(BitRate),
-    /// The packet sizes leave no payload, or a packet does not fit 65,535 bytes.
+    /// The packet sizes leave no room for payload, or a packet exceeds 65,535 bytes.
     PacketSize {
-        /// Payload.
+        /// The payload size of a full packet.
         mtu: Bytes,
-        /// Headers.
+        /// The header size of a data packet.
         header: Bytes,
-        /// An ACK.
+        /// The size of an ACK.
         ack: Bytes,
     },
-    /// The buffer does not hold one packet.
+    /// The buffer is smaller than one packet.
     Buffer(Bytes),
     /// A switch policy has a parameter outside its domain.
     Policy {
-        /// Which.
+        /// The policy name.
         policy: &'static str,
-        /// Why.
+        /// The parameter error.
         error: ParamError,
     },
-    /// The memory of a switch with flow control does not hold the headroom of its ports and a packet for each.
+    /// A switch with PFC has too little memory for its ports' headroom plus one packet per port.
     Headroom {
-        /// What it has.
+        /// The switch's memory.
         memory: Bytes,
-        /// What it needs.
+        /// The required memory.
         needed: Bytes,
     },
-    /// A number is outside its range.
+    /// A numeric setting is out of range.
     Setting(&'static str),
-    /// A link change names what is not there or comes before the one before it.
-    Change {
-        /// Its index.
+    /// A link change refers to an unknown switch or is out of order.
+    LinkChange {
+        /// The index of the link change.
         index: usize,
-        /// What is wrong.
-        why: &'static str,
+        /// A description of the problem.
+        reason: &'static str,
     },
-    /// A dependency between messages makes no sense.
-    After {
-        /// Its index.
+    /// A dependency between messages is invalid.
+    Dependency {
+        /// The index of the dependency.
         index: usize,
-        /// What is wrong.
-        why: &'static str,
+        /// A description of the problem.
+        reason: &'static str,
     },
-    /// The run would need more memory than it may have.
+    /// The run would exceed the memory limit.
     Memory {
-        /// What it would need.
+        /// The estimated memory usage.
         needed: Bytes,
-        /// What it may have.
+        /// The memory limit.
         limit: Bytes,
     },
-    /// A connection names a host or a law that is not there, or the same host twice.
+    /// A connection refers to an unknown host or law, or connects a host to itself.
     Connection {
-        /// Its index.
+        /// The index of the connection.
         index: usize,
-        /// What is wrong.
-        why: &'static str,
+        /// A description of the problem.
+        reason: &'static str,
     },
-    /// A message names a connection that is not there, is empty, or comes before the one before it.
+    /// A message refers to an unknown connection, is empty, or is out of order.
     Message {
-        /// Its index.
+        /// The index of the message.
         index: usize,
-        /// What is wrong.
-        why: &'static str,
+        /// A description of the problem.
+        reason: &'static str,
     },
     /// A law cannot run on a connection's path.
     Law {
-        /// The connection's index.
+        /// The index of the connection.
         connection: usize,
-        /// Why.
+        /// The reason that the law cannot run.
         error: BuildError,
     },
-    /// A watched or silent switch is not there, or the list is not sorted.
-    Switches(&'static str),
-    /// This backend cannot do it.
+    /// The list of watched ports or the list of switches without telemetry is invalid.
+    SwitchList(&'static str),
+    /// The backend does not support a feature that the plan uses.
     Unsupported(&'static str),
-    /// The machine that was to run it failed, in words.
-    Machine(String),
+    /// The backend failed to prepare or run the plan. The string is the error message from the operating system or the
+    /// external tool.
+    BackendFailed(String),
 }
 
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Topology(why) => write!(f, "topology: {why}"),
-            Self::LinkRate(rate) => write!(f, "a link has the rate {rate}; give it one above zero"),
+            Self::Topology(reason) => write!(f, "topology: {reason}"),
+            Self::LinkRate(rate) => write!(f, "a link has the rate {rate}; give it a rate above zero"),
             Self::PacketSize { mtu, header, ack } => {
                 write!(
                     f,
@@ -146,24 +148,24 @@ impl fmt::Display for PlanError {
             Self::Headroom { memory, needed } => {
                 write!(
                     f,
-                    "flow control needs {needed} per switch and has {memory}; raise memory or shorten links"
+                    "PFC needs {needed} of memory per switch but has {memory}; raise memory or shorten links"
                 )
             }
-            Self::Setting(why) => f.write_str(why),
-            Self::Change { index, why } => write!(f, "link change {index}: {why}"),
-            Self::After { index, why } => write!(f, "dependency {index}: {why}"),
+            Self::Setting(reason) => f.write_str(reason),
+            Self::LinkChange { index, reason } => write!(f, "link change {index}: {reason}"),
+            Self::Dependency { index, reason } => write!(f, "dependency {index}: {reason}"),
             Self::Memory { needed, limit } => {
                 write!(
                     f,
-                    "the run needs about {needed} of memory and may have {limit}; raise the limit or shrink the plan"
+                    "the run needs about {needed} of memory, above the limit of {limit}; raise it or shrink the plan"
                 )
             }
-            Self::Connection { index, why } => write!(f, "connection {index}: {why}"),
-            Self::Message { index, why } => write!(f, "message {index}: {why}"),
+            Self::Connection { index, reason } => write!(f, "connection {index}: {reason}"),
+            Self::Message { index, reason } => write!(f, "message {index}: {reason}"),
             Self::Law { connection, error } => write!(f, "connection {connection}: {error}"),
-            Self::Switches(why) => write!(f, "switches: {why}"),
-            Self::Unsupported(what) => write!(f, "this backend cannot do {what}"),
-            Self::Machine(why) => f.write_str(why),
+            Self::SwitchList(reason) => write!(f, "switches: {reason}"),
+            Self::Unsupported(feature) => write!(f, "this backend does not support {feature}"),
+            Self::BackendFailed(message) => f.write_str(message),
         }
     }
 }
@@ -171,42 +173,19 @@ impl fmt::Display for PlanError {
 impl core::error::Error for PlanError {}
 
 impl Plan {
-    /// Refuses what no backend could run. `supplied` is what the backend's hosts can tell a law.
+    /// Checks that the plan is valid. `supplied` is the set of signals that the backend's hosts supply to laws.
     pub fn check(&self, supplied: Signals) -> Result<(), PlanError> {
         self.check_topology()?;
         self.check_sizes()?;
-        self.check_traffic(supplied)?;
+        self.check_connections(supplied)?;
+        self.check_messages()?;
         self.check_dependencies()?;
-        self.check_changes()?;
-        let switches = self.topology.switches();
-        let silent = self.silences.iter().map(|silence| silence.switch);
-        let watched = self.watched.iter().map(|(switch, _)| *switch);
-        if silent.clone().chain(watched).any(|switch| switch >= switches) {
-            return Err(PlanError::Switches("a silent or watched switch is not there"));
-        }
-        if !silent.is_sorted_by(|a, b| a < b) || !self.watched.is_sorted() {
-            return Err(PlanError::Switches(
-                "silent and watched switches must be listed in order, silent ones once",
-            ));
-        }
-        if self.silences.iter().any(|silence| silence.until <= silence.from) {
-            return Err(PlanError::Switches("a silence ends before it begins"));
-        }
-        let samples = self.stop.get().checked_div(self.sample_every.get()).unwrap_or(0);
-        if samples > MOST_SAMPLES {
-            return Err(PlanError::Setting(
-                "sample-every: more than a billion samples; sample less often or stop sooner",
-            ));
-        }
-        if !self.watched_connections.is_sorted()
-            || self.watched_connections.last().is_some_and(|last| *last as usize >= self.connections.len())
-        {
-            return Err(PlanError::Setting("watched connections must be there, and listed in order"));
-        }
-        Ok(())
+        self.check_link_changes()?;
+        self.check_switch_lists()?;
+        self.check_sampling()
     }
 
-    /// What a law is told of the path of `connection`.
+    /// Returns the path properties that a connection's law needs.
     pub fn path(&self, connection: &Connection) -> Path {
         let base = self.base_rtt(connection.from, connection.to);
         Path {
@@ -216,43 +195,47 @@ impl Plan {
         }
     }
 
-    /// The time from the first bit of a full packet out to the last bit of its ACK in, with nothing else on the way.
-    pub fn base_rtt(&self, from: u32, to: u32) -> Picos {
-        self.crossing(from, to, self.data_size()) + self.crossing(to, from, self.ack_size())
+    /// Returns the RTT of a full packet in an idle network. The RTT runs from sending the packet's first bit to
+    /// receiving the ACK's last bit.
+    pub fn base_rtt(&self, from: HostId, to: HostId) -> Picos {
+        self.one_way_delay(from, to, self.data_size()) + self.one_way_delay(to, from, self.ack_size())
     }
 
-    /// A full data packet on the wire, telemetry included.
+    /// Returns the size of a full data packet on the wire, including telemetry.
     pub fn data_size(&self) -> Bytes {
         self.transport.mtu + self.data_overhead()
     }
 
-    /// What a data packet carries beside its payload.
+    /// Returns the per-packet overhead of data packets: headers and telemetry.
     pub fn data_overhead(&self) -> Bytes {
         self.transport.header + self.switch.stamp.data_bytes()
     }
 
-    /// An ACK on the wire, telemetry included.
+    /// Returns the size of an ACK on the wire, including telemetry.
     pub fn ack_size(&self) -> Bytes {
         self.transport.ack + self.switch.stamp.ack_bytes()
     }
 
-    /// The time from the first bit of a packet out to its last bit in, with nothing else on the way.
-    pub fn crossing(&self, from: u32, to: u32, size: Bytes) -> Picos {
+    /// Returns the one-way delay of a packet in an idle network. The delay runs from sending the first bit to receiving
+    /// the last bit.
+    pub fn one_way_delay(&self, from: HostId, to: HostId, size: Bytes) -> Picos {
         let links = self.topology.links_between(from, to);
         let switches = links.len() as u64 - 1;
         let wires: Picos = links.iter().map(|link| link.rate.send_time_ceil(size) + link.delay).sum();
         wires + self.switch.pipeline * switches
     }
 
-    /// Memory that flow control sets aside for what is on the way from the far end of a link when it is told to stop: what fills the
-    /// wire and the pipeline both ways, the packet that each end may just have begun, the one that went over the threshold, and
-    /// the pause frames of all priorities.
+    /// Returns the memory that PFC reserves for packets that arrive after a pause frame has been sent.
+    ///
+    /// The headroom covers the bytes in flight during the link's round-trip time plus one pipeline delay, three full
+    /// packets, and one pause frame per priority. The three packets are the packet that exceeds the threshold and one
+    /// packet in transmission at each end of the link.
     pub fn headroom(&self, link: Link) -> Bytes {
-        let on_the_way = link.delay + link.delay + self.switch.pipeline;
-        let filled = u128::from(on_the_way.get()) * u128::from(link.rate.get()) / 8_000_000_000_000;
+        let round_trip = link.delay + link.delay + self.switch.pipeline;
+        let in_flight = u128::from(round_trip.get()) * u128::from(link.rate.get()) / 8_000_000_000_000;
         let largest = self.data_size().max(self.ack_size());
-        let frames = PAUSE_FRAME * u64::from(MOST_PRIORITIES);
-        Bytes::new(u64::try_from(filled).unwrap_or(u64::MAX)) + largest * 3 + frames
+        let frames = PAUSE_FRAME * u64::from(MAX_PRIORITIES);
+        Bytes::new(u64::try_from(in_flight).unwrap_or(u64::MAX)) + largest * 3 + frames
     }
 
     fn check_topology(&self) -> Result<(), PlanError> {
@@ -269,135 +252,180 @@ impl Plan {
         if mtu.is_zero() || ack.is_zero() || largest > Bytes::new(65_535) {
             return Err(PlanError::PacketSize { mtu, header, ack });
         }
-        let Switch { priorities, buffer, mark, marks_go, .. } = &self.switch;
+        let Switch { priorities, buffer, mark, mark_direction, .. } = &self.switch;
         buffer.check().map_err(|error| PlanError::Policy { policy: buffer.name(), error })?;
         mark.check().map_err(|error| PlanError::Policy { policy: mark.name(), error })?;
-        if self.switch.pause == Pause::Off && buffer.room(0, 0) < largest.get() {
-            return Err(PlanError::Buffer(Bytes::new(buffer.room(0, 0))));
+        if self.switch.pause == Pause::Off && buffer.free_space(Bytes::ZERO, Bytes::ZERO) < largest {
+            return Err(PlanError::Buffer(buffer.free_space(Bytes::ZERO, Bytes::ZERO)));
         }
-        if !(1..=MOST_PRIORITIES).contains(priorities) {
-            return Err(PlanError::Setting("priorities: give a port between 1 and 8 queues"));
+        if !(1..=MAX_PRIORITIES).contains(priorities) {
+            return Err(PlanError::Setting("priorities: a port must have between 1 and 8 queues"));
         }
         if self.transport.ack_priority.is_some_and(|priority| priority >= *priorities) {
-            return Err(PlanError::Setting("ack-priority: ports do not have so many queues"));
+            return Err(PlanError::Setting("ack-priority: it must be below the number of queues per port"));
         }
-        if *marks_go == (Direction::ReversePerFlow { counters: 0 }) {
-            return Err(PlanError::Setting("counters: give reverse marking at least one"));
+        if *mark_direction == (MarkDirection::ReversePerFlow { counters: 0 }) {
+            return Err(PlanError::Setting("counters: reverse marking needs at least one"));
         }
         match self.transport.acks {
             Acks::Coalesced { packets, delay } if packets == 0 || delay.is_zero() => {
                 Err(PlanError::Setting("coalesced ACKs: set packets and delay above zero"))
             }
             Acks::Coalesced { .. } if self.transport.recovery == Recovery::GoBackN => {
-                Err(PlanError::Setting("coalesced ACKs do not go with go-back-n: acknowledge every packet"))
+                Err(PlanError::Setting("go-back-n does not support coalesced ACKs: acknowledge every packet"))
             }
             Acks::Coalesced { .. } | Acks::EveryPacket => Ok(()),
         }
     }
 
-    fn check_changes(&self) -> Result<(), PlanError> {
-        let mut last = Picos::ZERO;
-        for (index, change) in self.changes.iter().enumerate() {
-            let refuse = |why| Err(PlanError::Change { index, why });
-            if change.switch >= self.topology.switches() {
-                return refuse("its switch is not there");
+    fn check_connections(&self, supplied: Signals) -> Result<(), PlanError> {
+        let hosts = self.topology.hosts();
+        for (index, connection) in self.connections.iter().enumerate() {
+            let reject = |reason| Err(PlanError::Connection { index, reason });
+            if connection.from.get() >= hosts || connection.to.get() >= hosts {
+                return reject("one of its hosts does not exist");
             }
-            if change.at < last {
-                return refuse("it comes before the change before it; sort them by time");
+            if connection.from == connection.to {
+                return reject("its sender and receiver are the same host");
             }
-            if matches!(change.what, LinkEvent::Rate(rate) if rate.is_zero()) {
-                return refuse("a rate of zero; take the link down instead");
+            if connection.priority >= self.switch.priorities {
+                return reject("its priority is too high: ports have fewer queues");
             }
-            last = change.at;
+            let Some(law) = usize::try_from(connection.law).ok().and_then(|law| self.laws.get(law)) else {
+                return reject("its law does not exist");
+            };
+            law.build(&self.path(connection), supplied)
+                .map_err(|error| PlanError::Law { connection: index, error })?;
+        }
+        Ok(())
+    }
+
+    fn check_messages(&self) -> Result<(), PlanError> {
+        let mut is_dependent = vec![false; self.messages.len()];
+        for dependency in &self.dependencies {
+            if let Some(dependent) = is_dependent.get_mut(dependency.dependent.index()) {
+                *dependent = true;
+            }
+        }
+        // For each connection: `None` until its first message is seen, then whether that message is a long flow.
+        let mut has_long_flow: Vec<Option<bool>> = vec![None; self.connections.len()];
+        let mut last_start = Picos::ZERO;
+        for (index, message) in self.messages.iter().enumerate() {
+            let reject = |reason| Err(PlanError::Message { index, reason });
+            let Some(has_long_flow) = has_long_flow.get_mut(message.connection.index()) else {
+                return reject("its connection does not exist");
+            };
+            if message.amount.bytes().is_some_and(Bytes::is_zero) {
+                return reject("it is empty");
+            }
+            let is_long = message.amount.bytes().is_none();
+            if *has_long_flow == Some(true) || (is_long && *has_long_flow == Some(false)) {
+                return reject("a message without a fixed size must be the only one of its connection");
+            }
+            *has_long_flow = Some(is_long);
+            if is_dependent[index] {
+                continue;
+            }
+            if matches!(message.amount, Amount::Until(until) if until <= message.start) {
+                return reject("it ends before it begins");
+            }
+            if message.start < last_start {
+                return reject("it starts before the previous message; sort messages by time");
+            }
+            last_start = message.start;
         }
         Ok(())
     }
 
     fn check_dependencies(&self) -> Result<(), PlanError> {
-        for (index, after) in self.after.iter().enumerate() {
-            let refuse = |why| Err(PlanError::After { index, why });
-            let ends = |message: u32| {
-                let message = self.messages.get(message as usize)?;
-                Some((message.amount, self.connections[message.connection as usize]))
+        for (index, dependency) in self.dependencies.iter().enumerate() {
+            let reject = |reason| Err(PlanError::Dependency { index, reason });
+            let find = |message: MessageId| {
+                let message = self.messages.get(message.index())?;
+                Some((message.amount, self.connections[message.connection.index()]))
             };
-            let (Some((amount, first)), Some((_, then))) = (ends(after.message), ends(after.then)) else {
-                return refuse("one of its messages is not there");
+            let (Some((amount, first)), Some((_, second))) =
+                (find(dependency.prerequisite), find(dependency.dependent))
+            else {
+                return reject("one of its messages does not exist");
             };
-            if after.then <= after.message {
-                return refuse("a message can only wait for one before it in the plan");
+            if dependency.dependent <= dependency.prerequisite {
+                return reject("a message can only wait for a message that comes earlier in the plan");
             }
             if amount.bytes().is_none() {
-                return refuse("it waits for a message without a size");
+                return reject("it waits for a message without a fixed size");
             }
-            let here = match after.event {
+            let event_host = match dependency.event {
                 Event::Received => first.to,
                 Event::Acknowledged => first.from,
             };
-            if here != then.from {
-                return refuse("what is waited for happens at another host than the one that waits");
+            if event_host != second.from {
+                return reject("the event does not happen at the sender of the waiting message");
             }
         }
-        if self.after.is_sorted() { Ok(()) } else { Err(PlanError::Setting("dependencies must be sorted")) }
+        if self.dependencies.is_sorted() {
+            Ok(())
+        } else {
+            Err(PlanError::Setting("dependencies must be sorted"))
+        }
     }
 
-    fn check_traffic(&self, supplied: Signals) -> Result<(), PlanError> {
-        let hosts = self.topology.hosts();
-        for (index, connection) in self.connections.iter().enumerate() {
-            let refuse = |why| Err(PlanError::Connection { index, why });
-            if connection.from >= hosts || connection.to >= hosts {
-                return refuse("one of its hosts is not there");
+    fn check_link_changes(&self) -> Result<(), PlanError> {
+        let mut last_time = Picos::ZERO;
+        for (index, change) in self.link_changes.iter().enumerate() {
+            let reject = |reason| Err(PlanError::LinkChange { index, reason });
+            if change.switch.get() >= self.topology.switches() {
+                return reject("its switch does not exist");
             }
-            if connection.from == connection.to {
-                return refuse("it goes from a host to itself");
+            if change.time < last_time {
+                return reject("it comes before the previous change; sort changes by time");
             }
-            if connection.priority >= self.switch.priorities {
-                return refuse("ports do not have so many queues as its priority asks for");
+            if matches!(change.event, LinkEvent::Rate(rate) if rate.is_zero()) {
+                return reject("its rate is zero; take the link down instead");
             }
-            let Some(law) = usize::try_from(connection.law).ok().and_then(|law| self.laws.get(law)) else {
-                return refuse("its law is not there");
-            };
-            law.build(&self.path(connection), supplied)
-                .map_err(|error| PlanError::Law { connection: index, error })?;
+            last_time = change.time;
         }
-        let mut waits = vec![false; self.messages.len()];
-        for after in &self.after {
-            if let Some(then) = waits.get_mut(after.then as usize) {
-                *then = true;
-            }
+        Ok(())
+    }
+
+    fn check_switch_lists(&self) -> Result<(), PlanError> {
+        let switches = self.topology.switches();
+        let without_telemetry = self.telemetry_off.iter().map(|period| period.switch);
+        let watched = self.watched_ports.iter().map(|watched| watched.switch);
+        if without_telemetry.clone().chain(watched).any(|switch| switch.get() >= switches) {
+            return Err(PlanError::SwitchList(
+                "a watched switch or a switch without telemetry does not exist",
+            ));
         }
-        // Per connection: whether it has a message, and whether that has no size.
-        let mut has: Vec<Option<bool>> = vec![None; self.connections.len()];
-        let mut last = Picos::ZERO;
-        for (index, message) in self.messages.iter().enumerate() {
-            let refuse = |why| Err(PlanError::Message { index, why });
-            let Some(has) = has.get_mut(message.connection as usize) else {
-                return refuse("its connection is not there");
-            };
-            if message.amount.bytes().is_some_and(Bytes::is_zero) {
-                return refuse("it is empty");
-            }
-            let endless = message.amount.bytes().is_none();
-            if *has == Some(true) || (endless && *has == Some(false)) {
-                return refuse("a message without a size must be the only one of its connection");
-            }
-            *has = Some(endless);
-            if matches!(message.amount, Amount::Until(until) if until <= message.at && !waits[index]) {
-                return refuse("it ends before it begins");
-            }
-            if waits[index] {
-                continue;
-            }
-            if message.at < last {
-                return refuse("it comes before the message before it; sort them by time");
-            }
-            last = message.at;
+        if !without_telemetry.is_sorted_by(|a, b| a < b) || !self.watched_ports.is_sorted() {
+            return Err(PlanError::SwitchList(
+                "sort the watched ports and the switches without telemetry, and list each of these switches once",
+            ));
+        }
+        if self.telemetry_off.iter().any(|period| period.until <= period.from) {
+            return Err(PlanError::SwitchList("a period without telemetry ends before it begins"));
+        }
+        Ok(())
+    }
+
+    fn check_sampling(&self) -> Result<(), PlanError> {
+        let samples = self.stop.get().checked_div(self.sample_every.get()).unwrap_or(0);
+        if samples > MAX_SAMPLES {
+            return Err(PlanError::Setting(
+                "sample-every: more than a billion samples; sample less often or stop sooner",
+            ));
+        }
+        if !self.watched_connections.is_sorted()
+            || self.watched_connections.last().is_some_and(|last| last.index() >= self.connections.len())
+        {
+            return Err(PlanError::Setting("watched connections must exist and be sorted"));
         }
         Ok(())
     }
 }
 
-/// Most samples of one queue: beyond, a plan without an end would be sampled for ever.
-const MOST_SAMPLES: u64 = 1_000_000_000;
+/// The maximum number of samples per port. This limit prevents a plan with no stop time from sampling forever.
+const MAX_SAMPLES: u64 = 1_000_000_000;
 
-/// A pause frame on the wire: the smallest that Ethernet has.
+/// The size of a pause frame on the wire, which is the minimum Ethernet frame size.
 pub const PAUSE_FRAME: Bytes = Bytes::new(64);

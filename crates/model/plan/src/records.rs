@@ -1,199 +1,200 @@
-//! What happened: one row per fact. Columns carry their unit.
+//! A run's result rows. Each row is one observation.
 
 use core::ops::ControlFlow;
-use poseidon_types::{Bytes, Nanos, Packets, Picos};
+use poseidon_types::{Bytes, ConnectionId, MessageId, Nanos, Packets, Picos, PortId, SwitchId};
 
-/// Takes the rows of a run as they come, in order of time.
+/// Receives a run's rows in chronological order.
 pub trait Sink {
-    /// A message has been acknowledged whole.
-    fn message(&mut self, row: MessageRow);
-    /// A message has arrived whole.
-    fn received(&mut self, row: ReceivedRow);
-    /// A packet was dropped.
-    fn drop(&mut self, row: DropRow);
-    /// The state of a watched queue.
-    fn queue(&mut self, row: QueueRow);
-    /// The state of a watched connection at its sender.
-    fn sender(&mut self, row: SenderRow);
-    /// The state of a watched connection at its receiver.
-    fn receiver(&mut self, row: ReceiverRow);
-    /// What the law of a watched connection saw and decided.
-    fn decision(&mut self, row: DecisionRow);
+    /// Records a fully acknowledged message.
+    fn record_message(&mut self, row: MessageRow);
+    /// Records a fully received message.
+    fn record_received(&mut self, row: ReceivedRow);
+    /// Records a dropped packet.
+    fn record_drop(&mut self, row: DropRow);
+    /// Records a sample of a watched port.
+    fn record_queue(&mut self, row: QueueRow);
+    /// Records a sample of a watched connection at its sender.
+    fn record_sender(&mut self, row: SenderRow);
+    /// Records a sample of a watched connection at its receiver.
+    fn record_receiver(&mut self, row: ReceiverRow);
+    /// Records one ACK's input to a watched connection's law and the law's decision.
+    fn record_decision(&mut self, row: DecisionRow);
 
-    /// Told now and then how far the run is. To break off ends it there, with the rows so far and a valid report.
-    fn progress(&mut self, _: Progress) -> ControlFlow<()> {
+    /// Called periodically to report progress. Returning `Break` stops the run; the report and all rows recorded so far
+    /// remain valid.
+    fn on_progress(&mut self, _: Progress) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 }
 
-/// A message acknowledged whole.
+/// A fully acknowledged message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageRow {
-    /// Its index in the plan.
-    pub message: u32,
-    /// When the application handed it over.
+    /// The message ID.
+    pub message: MessageId,
+    /// The time at which the application submitted the message.
     pub start: Picos,
-    /// When its last byte was acknowledged at the sender.
+    /// The time at which the ACK for the last byte reached the sender.
     pub acknowledged: Picos,
-    /// Its length; for one that ended at a time, what was sent of it.
+    /// The message size. For a long flow, this is the number of bytes sent.
     pub size: Bytes,
-    /// Packets that had to be sent again.
+    /// The number of retransmitted packets.
     pub retransmitted: u32,
 }
 
-/// A message that is whole at its receiver.
+/// A fully received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceivedRow {
-    /// Its index in the plan.
-    pub message: u32,
-    /// When its last missing byte arrived.
-    pub at: Picos,
+    /// The message ID.
+    pub message: MessageId,
+    /// The time at which the last missing byte arrived.
+    pub time: Picos,
 }
 
 /// A dropped packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropRow {
-    /// When.
-    pub at: Picos,
-    /// The switch.
-    pub switch: u32,
-    /// The connection it belonged to.
-    pub connection: u32,
-    /// Its number in the connection.
+    /// The time of the drop.
+    pub time: Picos,
+    /// The switch ID.
+    pub switch: SwitchId,
+    /// The packet's connection.
+    pub connection: ConnectionId,
+    /// The packet's number within the connection.
     pub packet: u32,
-    /// Why.
+    /// The reason for the drop.
     pub cause: DropCause,
 }
 
-/// Why a packet is dropped.
+/// The reason that a switch drops a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DropCause {
-    /// There was no room for it.
+    /// The buffer was full.
     Buffer,
-    /// Every link that leads on was down.
+    /// All links to the destination were down.
     Link,
 }
 
-/// A queue at one instant.
+/// A sample of an egress port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueRow {
-    /// When.
-    pub at: Picos,
-    /// The switch.
-    pub switch: u32,
+    /// The sample time.
+    pub time: Picos,
+    /// The switch ID.
+    pub switch: SwitchId,
     /// The egress port.
-    pub port: u32,
-    /// Bytes waiting, all its queues together.
-    pub waiting: Bytes,
-    /// How long the packet that left last had waited.
+    pub port: PortId,
+    /// The total bytes in all of the port's queues.
+    pub queued: Bytes,
+    /// The queueing delay of the last departed packet.
     pub delay: Nanos,
-    /// Bytes sent so far.
+    /// The bytes sent since the start of the run.
     pub sent: Bytes,
 }
 
-/// A connection at its sender, at one instant.
+/// A sample of a connection at its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderRow {
-    /// When.
-    pub at: Picos,
-    /// Its index in the plan.
-    pub connection: u32,
-    /// What its law allows in flight.
+    /// The sample time.
+    pub time: Picos,
+    /// The connection ID.
+    pub connection: ConnectionId,
+    /// The law's congestion window.
     pub window: Packets,
-    /// Packets in flight.
+    /// The number of packets in flight.
     pub in_flight: u32,
-    /// The smoothed round-trip time; zero before the first.
+    /// The smoothed RTT, or zero before the first RTT sample.
     pub srtt: Nanos,
 }
 
-/// A connection at its receiver, at one instant.
+/// A sample of a connection at its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverRow {
-    /// When.
-    pub at: Picos,
-    /// Its index in the plan.
-    pub connection: u32,
-    /// Payload that has arrived, each byte counted once.
+    /// The sample time.
+    pub time: Picos,
+    /// The connection ID.
+    pub connection: ConnectionId,
+    /// The payload bytes received so far. Each byte counts only once.
     pub received: Bytes,
 }
 
-/// What a law saw in one ACK, and what it allows from then on.
+/// A law's input and decision for one ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecisionRow {
-    /// When.
-    pub at: Picos,
-    /// The connection's index in the plan.
-    pub connection: u32,
-    /// The packet that caused the ACK.
+    /// The time at which the ACK arrived.
+    pub time: Picos,
+    /// The connection ID.
+    pub connection: ConnectionId,
+    /// The number of the packet that triggered the ACK.
     pub packet: u32,
-    /// The round-trip time.
+    /// The RTT sample.
     pub rtt: Nanos,
-    /// Whether the ACK told of a mark.
+    /// Whether the ACK echoed an ECN mark.
     pub marked: bool,
-    /// The largest delay at any hop of the packet's way, as the law read it; `None` where no hop said.
+    /// The maximum hop delay on the path, as seen by the law, or `None` if there is no telemetry.
     pub hop_delay: Option<Nanos>,
-    /// The largest queue at any hop, as the law read it; `None` where no hop said.
+    /// The longest queue on the path, as seen by the law, or `None` if there is no telemetry.
     pub hop_queue: Option<Bytes>,
-    /// What the law allows in flight.
+    /// The congestion window after processing the ACK.
     pub window: Packets,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The time in the run.
+    /// The current time in the run.
     pub now: Picos,
-    /// Packet-hops so far, of the part that reports.
+    /// The number of packet-hops so far in the reporting shard.
     pub packet_hops: u64,
-    /// Messages acknowledged so far.
+    /// The number of fully acknowledged messages so far.
     pub finished: u64,
 }
 
-/// Keeps every row in memory: for tests and small runs.
+/// A sink that stores all rows in memory. Intended for tests and small runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
-    /// Messages acknowledged whole.
+pub struct MemorySink {
+    /// Fully acknowledged messages.
     pub messages: Vec<MessageRow>,
-    /// Messages received whole.
+    /// Fully received messages.
     pub received: Vec<ReceivedRow>,
     /// Dropped packets.
     pub drops: Vec<DropRow>,
-    /// Watched queues.
+    /// Samples of watched ports.
     pub queues: Vec<QueueRow>,
-    /// Watched connections at their senders.
+    /// Samples of watched connections at their senders.
     pub senders: Vec<SenderRow>,
-    /// Watched connections at their receivers.
+    /// Samples of watched connections at their receivers.
     pub receivers: Vec<ReceiverRow>,
-    /// Decisions of watched connections.
+    /// Law decisions of watched connections.
     pub decisions: Vec<DecisionRow>,
 }
 
-impl Sink for Kept {
-    fn message(&mut self, row: MessageRow) {
+impl Sink for MemorySink {
+    fn record_message(&mut self, row: MessageRow) {
         self.messages.push(row);
     }
 
-    fn received(&mut self, row: ReceivedRow) {
+    fn record_received(&mut self, row: ReceivedRow) {
         self.received.push(row);
     }
 
-    fn drop(&mut self, row: DropRow) {
+    fn record_drop(&mut self, row: DropRow) {
         self.drops.push(row);
     }
 
-    fn queue(&mut self, row: QueueRow) {
+    fn record_queue(&mut self, row: QueueRow) {
         self.queues.push(row);
     }
 
-    fn sender(&mut self, row: SenderRow) {
+    fn record_sender(&mut self, row: SenderRow) {
         self.senders.push(row);
     }
 
-    fn receiver(&mut self, row: ReceiverRow) {
+    fn record_receiver(&mut self, row: ReceiverRow) {
         self.receivers.push(row);
     }
 
-    fn decision(&mut self, row: DecisionRow) {
+    fn record_decision(&mut self, row: DecisionRow) {
         self.decisions.push(row);
     }
 }

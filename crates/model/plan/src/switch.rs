@@ -1,113 +1,119 @@
-//! What switches do with packets, apart from forwarding them: buffer, pause, mark, stamp.
+//! Switch configuration: buffers, PFC, ECN marking and telemetry.
 
-pub use poseidon_policies::buffer::{AnyBuffer, BUFFERS, PerQueue, Shared};
-pub use poseidon_policies::mark::{AnyMark, CodelRfc, CodelTofino, MARKS, Red, Step};
-use poseidon_types::{Bytes, Fraction, Picos};
+pub use poseidon_policies::buffer::{AnyBufferPolicy, BUFFER_POLICIES, PerQueue, Shared};
+pub use poseidon_policies::mark::{AnyMarkPolicy, CodelRfc, CodelTofino, MARK_POLICIES, Red, Step};
+use poseidon_types::{Bytes, Fraction, Picos, SwitchId};
 
-/// Most priorities that a port may have: what Ethernet's three bits tell apart.
-pub const MOST_PRIORITIES: u8 = 8;
+/// The maximum number of priorities per port. Ethernet has three priority bits.
+pub const MAX_PRIORITIES: u8 = 8;
 
-/// A switch.
+/// The configuration shared by all switches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Switch {
-    /// From the last bit of a packet in to its place in an egress queue.
+    /// The delay between receiving a packet's last bit and placing the packet in an egress queue.
     pub pipeline: Picos,
-    /// Queues per port; a lower number always goes first. At least one.
+    /// The number of priority queues per port, at least one. The scheduler serves lower-numbered queues first.
     pub priorities: u8,
-    /// How much may wait.
-    pub buffer: AnyBuffer,
-    /// Whether the switch before is told to wait, so that nothing needs to be dropped.
+    /// The buffer policy, which decides whether to admit a packet.
+    pub buffer: AnyBufferPolicy,
+    /// Priority flow control, which prevents drops.
     pub pause: Pause,
-    /// Which packets get a congestion mark.
-    pub mark: AnyMark,
-    /// Which way a mark goes.
-    pub marks_go: Direction,
-    /// What the switch writes into packets.
+    /// The ECN marking policy.
+    pub mark: AnyMarkPolicy,
+    /// The direction in which ECN marks travel.
+    pub mark_direction: MarkDirection,
+    /// The telemetry that the switch writes into packets.
     pub stamp: Stamp,
 }
 
-/// Whether the node before is told to wait.
+/// Whether switches pause their upstream neighbors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// Never: what finds no room is dropped.
+    /// PFC is off. The switch drops packets that do not fit in the buffer.
     Off,
-    /// Priority flow control (IEEE 802.1Qbb). Each ingress port and priority may hold `alpha` times what is free of the
-    /// memory; beyond, its peer is told to stop, and what is already on the way goes into headroom that is set aside for it.
-    /// The buffer policy is not asked: nothing is dropped.
+    /// Priority flow control (IEEE 802.1Qbb).
+    ///
+    /// Each ingress port and priority may use up to `alpha` times the free memory. Above this threshold, the switch
+    /// pauses the upstream neighbor and stores packets that are already in flight in reserved headroom. The buffer
+    /// policy is ignored, and no packets are dropped.
     Pfc {
-        /// Memory of a switch, headroom included.
+        /// The memory per switch, including headroom.
         memory: Bytes,
-        /// The factor.
+        /// The pause threshold as a multiple of the free memory.
         alpha: Fraction,
-        /// The peer may go on once so much less than the threshold is held.
+        /// How far usage must fall below the threshold before the switch sends a resume frame.
         resume: Bytes,
     },
 }
 
-/// Which way a mark goes.
+/// The direction in which ECN marks travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// On with the packet to its receiver, which echoes it.
+pub enum MarkDirection {
+    /// The packet itself carries the mark to the receiver, which echoes it to the sender.
     Forward,
-    /// Onto the next ACK of the same flow that passes the switch the other way (RPM). Flows share this many counters. A flow
-    /// whose ACKs have not been seen for a second is marked forward.
+    /// The switch marks the same flow's next ACK in the reverse direction (RPM).
+    ///
+    /// All flows share a table of counters. If the switch has not seen an ACK from a flow for one second, the switch
+    /// marks the flow's data packets instead.
     ReversePerFlow {
-        /// Counters; flows are hashed to them.
+        /// The number of counters. A hash function maps each flow to a counter.
         counters: u32,
     },
-    /// Onto the next ACK that comes in at the port that the packet leaves by (RPM, per port).
+    /// The switch marks the next ACK that arrives on the packet's egress port (per-port RPM).
     ReversePerPort,
 }
 
-/// What the switch writes into packets.
+/// The telemetry that a switch writes into packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamp {
-    /// Nothing: the switch does not speak telemetry.
+    /// No telemetry.
     Off,
-    /// The largest hop delay.
+    /// The maximum hop delay.
     MaxHopDelay(DelayCarrier),
     /// One record per hop.
     HopRecords(RecordCarrier),
 }
 
-/// What carries the largest hop delay.
+/// The encoding of the maximum hop delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DelayCarrier {
-    /// Nothing that has bytes: laws see what was measured, to the nanosecond.
+    /// Adds no bytes to packets. Laws receive the exact delay in nanoseconds.
     Exact,
-    /// The MHD shim behind UDP: 256 ns, saturating, four bytes; an ACK carries its own shim and the reflection.
+    /// The four-byte MHD shim after the UDP header, with saturating delay codes in steps of 256 ns. An ACK carries both
+    /// its own shim and the echoed shim.
     Shim,
 }
 
-/// What carries records of hops.
+/// The encoding of hop records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordCarrier {
-    /// Nothing that has bytes: laws see what was measured.
+    /// Adds no bytes to packets. Laws receive the exact values.
     Exact,
-    /// The five slots of HPCC's public ns-3 artifact: 42 bytes on data packets and ACKs, counters that are rounded and wrap.
+    /// The five-slot header from HPCC's public ns-3 artifact, which adds 42 bytes to data packets and ACKs. Byte
+    /// counts are rounded, and the timestamp and the byte counter wrap.
     HpccNs3,
 }
 
-/// A switch does not stamp for a while, as one that knows no telemetry.
+/// A period during which one switch writes no telemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Silence {
-    /// The switch.
-    pub switch: u32,
-    /// What leaves from then on is not stamped.
+pub struct TelemetryOff {
+    /// The switch ID.
+    pub switch: SwitchId,
+    /// The start of the period. Packets that leave the switch at or after this time get no telemetry from it.
     pub from: Picos,
-    /// What leaves from then on is.
+    /// The end of the period. Packets that leave the switch at or after this time get telemetry again.
     pub until: Picos,
 }
 
-impl Silence {
-    /// A switch that never stamps.
-    pub const fn always(switch: u32) -> Self {
+impl TelemetryOff {
+    /// Returns a period that covers the whole run, for a switch that does not support telemetry.
+    pub const fn always(switch: SwitchId) -> Self {
         Self { switch, from: Picos::ZERO, until: Picos::MAX }
     }
 }
 
 impl Stamp {
-    /// Bytes that telemetry adds to a data packet.
+    /// Returns the number of bytes that telemetry adds to a data packet.
     pub const fn data_bytes(self) -> Bytes {
         match self {
             Self::MaxHopDelay(DelayCarrier::Shim) => Bytes::new(4),
@@ -118,7 +124,7 @@ impl Stamp {
         }
     }
 
-    /// Bytes that telemetry adds to an ACK.
+    /// Returns the number of bytes that telemetry adds to an ACK.
     pub const fn ack_bytes(self) -> Bytes {
         match self {
             Self::MaxHopDelay(DelayCarrier::Shim) => Bytes::new(8),

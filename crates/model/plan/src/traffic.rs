@@ -1,48 +1,51 @@
-//! Connections and the messages they carry. A flow that is sent once is a connection with one message; a persistent
-//! connection keeps its law's window from one message to the next.
+//! Connections and their messages.
+//!
+//! A one-shot flow is a connection with one message. A persistent connection keeps its law's window between messages.
 
-use poseidon_types::{Bytes, Picos};
+use poseidon_types::{Bytes, ConnectionId, HostId, MessageId, Picos};
 
 /// One direction of a connection between two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// The sender's number.
-    pub from: u32,
-    /// The receiver's number.
-    pub to: u32,
-    /// Which of the plan's laws it runs.
+    /// The sender.
+    pub from: HostId,
+    /// The receiver.
+    pub to: HostId,
+    /// The index of the connection's law in [`Plan::laws`](crate::Plan::laws).
     pub law: u32,
-    /// What its packets are hashed by, beside their ends: connections with the same number and ends share a path.
+    /// An additional input to the ECMP hash. Connections with the same hosts and entropy take the same path.
     pub entropy: u32,
-    /// The queue its packets wait in, at hosts and switches; lower goes first.
+    /// The connection's priority queue at hosts and switches. Lower-numbered queues are served first.
     pub priority: u8,
 }
 
-/// Something to send over a connection. A connection sends its messages in the order of the plan.
+/// A message. Each connection sends its messages in plan order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The connection's index in the plan.
-    pub connection: u32,
-    /// When the application hands it over; for a message that waits for others ([`After`]), how long after the last of them.
-    pub at: Picos,
-    /// How much it is.
+    /// The connection that sends the message.
+    pub connection: ConnectionId,
+    /// The time at which the application submits the message. If the message has a [`Dependency`], this is the delay
+    /// after its last prerequisite.
+    pub start: Picos,
+    /// The message size.
     pub amount: Amount,
 }
 
-/// How much a message is.
+/// A message size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// This much.
+    /// A fixed number of bytes.
     Exactly(Bytes),
-    /// As much as goes until this time: a long flow that stops. It must be the only message of its connection.
+    /// A long flow: as many bytes as the connection can send until this time. A connection with a long flow must have
+    /// no other messages.
     Until(Picos),
 }
 
 impl Amount {
-    /// As much as goes until the run ends.
+    /// As many bytes as the connection can send until the run ends.
     pub const ENDLESS: Self = Self::Until(Picos::MAX);
 
-    /// How much, where that is known before.
+    /// Returns the number of bytes, or `None` for a long flow.
     pub const fn bytes(self) -> Option<Bytes> {
         match self {
             Self::Exactly(bytes) => Some(bytes),
@@ -51,22 +54,25 @@ impl Amount {
     }
 }
 
-/// A message waits for another: how collectives and request-response traffic are made. It may wait for several.
+/// A dependency between two messages. The dependent message starts after the prerequisite is received or acknowledged.
+///
+/// Dependencies model collectives and request-response traffic. A message may depend on several other messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct After {
-    /// What is waited for.
-    pub message: u32,
-    /// Until when.
+pub struct Dependency {
+    /// The message to wait for.
+    pub prerequisite: MessageId,
+    /// The event to wait for.
     pub event: Event,
-    /// What waits: a later message of the plan, sent by the host where the event happens.
-    pub then: u32,
+    /// The message that waits. This message must come later in the plan, and its sender must be the host at which the
+    /// event occurs.
+    pub dependent: MessageId,
 }
 
-/// What a message may wait for.
+/// A message event that other messages can wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
-    /// The other message is whole at its receiver.
+    /// The receiver has received the whole message.
     Received,
-    /// The other message is acknowledged whole at its sender.
+    /// The sender has received an ACK for the whole message.
     Acknowledged,
 }

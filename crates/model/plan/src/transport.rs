@@ -1,95 +1,97 @@
-//! What hosts do around a law.
+//! Host configuration: packet sizes, ACKs, loss recovery and load balancing.
 
-use poseidon_laws::parts::plb::PlbParams;
+use poseidon_laws::plb::PlbParams;
 use poseidon_types::{Bytes, Nanos};
 
-/// A host's transport: the same for all hosts of a run.
+/// The transport configuration shared by all hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transport {
-    /// Payload of a full packet.
+    /// The payload size of a full packet.
     pub mtu: Bytes,
-    /// Bytes of headers in front of the payload, telemetry not counted.
+    /// The header size of a data packet, excluding telemetry.
     pub header: Bytes,
-    /// Size of an ACK on the wire, telemetry not counted.
+    /// The size of an ACK on the wire, excluding telemetry.
     pub ack: Bytes,
-    /// When a packet fits a fractional window.
+    /// The rule that decides whether a packet fits in a fractional window.
     pub eligibility: Eligibility,
-    /// The shortest retransmission timeout.
+    /// The minimum retransmission timeout.
     pub min_rto: Nanos,
-    /// The timeout before the first round trip has been measured.
+    /// The retransmission timeout before the first RTT sample.
     pub first_rto: Nanos,
-    /// What is sent again after a loss.
+    /// What the sender retransmits after a loss.
     pub recovery: Recovery,
-    /// When a receiver acknowledges.
+    /// When a receiver sends an ACK.
     pub acks: Acks,
-    /// How a receiver tells of marks.
+    /// How a receiver echoes ECN marks.
     pub echo: Echo,
-    /// The priority of ACKs; `None` for that of the data they acknowledge.
+    /// The ACK priority. If `None`, ACKs use the priority of the data that they acknowledge.
     pub ack_priority: Option<u8>,
-    /// What chooses among equal paths.
-    pub spread: Spread,
-    /// When a connection changes its path, if ever.
+    /// How packets are spread over equal-cost paths.
+    pub load_balancing: LoadBalancing,
+    /// The parameters for protective load balancing (PLB). If `None`, PLB is disabled.
     pub plb: Option<PlbParams>,
-    /// Flows whose law holds a target delay keep their share beside flows that fill the buffer (`parts::coexistence`).
+    /// Whether delay-based flows defend their share against buffer-filling flows (`poseidon_laws::coexistence`).
     pub coexistence: bool,
 }
 
-/// When a packet fits a fractional window.
+/// The rule that decides whether a packet fits in a fractional window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eligibility {
-    /// When the window holds it entirely: in flight + 1 ≤ window.
+    /// The window must have room for the whole packet: in flight + 1 ≤ window.
     Floor,
-    /// When the window holds a part of it: in flight < window.
+    /// The window must have room for at least part of the packet: in flight < window.
     Ceil,
 }
 
-/// What is sent again after a loss.
+/// What the sender retransmits after a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// What is missing. A packet counts as lost when one sent this many later has arrived; a receiver keeps what comes early.
+    /// The sender retransmits only the missing packets. The receiver buffers out-of-order packets.
     Selective {
-        /// Packets.
+        /// The reordering threshold. A packet is considered lost when a packet sent this many positions later arrives.
         reordering: u32,
     },
-    /// Everything from the first packet missing: the receiver throws away what comes out of order and says so once
-    /// (RoCE's NACK).
+    /// The sender retransmits all packets, starting with the first missing packet. The receiver discards out-of-order
+    /// packets and sends one NACK (RoCE).
     GoBackN,
 }
 
-/// When a receiver acknowledges.
+/// When a receiver sends an ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acks {
-    /// Each packet.
+    /// The receiver acknowledges every packet.
     EveryPacket,
-    /// Every so many packets, or after a while; at once where packets come out of order or a message ends.
+    /// The receiver sends an ACK after several packets or a delay. Out-of-order packets and the end of a message
+    /// trigger an immediate ACK.
     Coalesced {
-        /// Packets per ACK.
+        /// The number of packets per ACK.
         packets: u32,
-        /// The longest wait.
+        /// The maximum ACK delay.
         delay: Nanos,
     },
 }
 
-/// How a receiver tells of marks.
+/// How a receiver echoes ECN marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Echo {
-    /// Every ACK says whether what it acknowledges was marked; where ACKs are coalesced, one is sent whenever that changes
-    /// (DCTCP, RFC 8257 section 3.2).
+    /// Every ACK indicates whether the acknowledged packets were marked.
+    ///
+    /// If ACKs are coalesced, the receiver also sends an ACK whenever the mark changes (DCTCP, RFC 8257 section 3.2).
     Exact,
-    /// Every ACK after a mark, until the sender says that it has reacted (RFC 3168 section 6.1.3).
+    /// After a mark, every ACK echoes the mark until the sender sets CWR (RFC 3168 section 6.1.3).
     UntilReduced,
-    /// Not on ACKs: a notification of its own, at most one per connection in this time (DCQCN's CNP).
+    /// The receiver sends separate congestion notification packets (DCQCN's CNPs). ACKs do not echo marks.
     Notification {
-        /// Between two.
+        /// The minimum time between two CNPs on the same connection.
         gap: Nanos,
     },
 }
 
-/// What chooses among equal paths.
+/// How packets are spread over equal-cost paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spread {
-    /// The connection: all its packets take one path (ECMP).
+pub enum LoadBalancing {
+    /// All packets of a connection take the same path (ECMP).
     PerFlow,
-    /// Each packet for itself (spraying).
+    /// A path is chosen separately for each packet (packet spraying).
     PerPacket,
 }

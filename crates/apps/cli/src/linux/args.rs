@@ -1,24 +1,24 @@
-//! What may be written after `poseidon tcp`, `switch`, `rpm` and `doctor`: the same in every build.
+//! The arguments of `poseidon tcp`, `switch`, `rpm` and `doctor`. They are the same in every build.
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use poseidon_types::{BitRate, Nanos};
 use std::path::PathBuf;
 
-/// What is done to the Linux that this runs on.
+/// Commands for the Linux of this machine.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Linux {
-    /// Poseidon in this machine's TCP, for the processes of a cgroup.
+    /// Control Poseidon in the TCP of this machine, for the processes of a cgroup.
     #[command(subcommand)]
     Tcp(Tcp),
-    /// A port of this machine that stamps how long packets wait in its queue.
+    /// Control ports of this machine that stamp the queueing delay on packets.
     #[command(subcommand)]
     Switch(Switch),
-    /// A port of this machine that marks congestion on the ACKs that come back.
+    /// Control ports of this machine that mark congestion on returning ACKs.
     #[command(subcommand)]
     Rpm(Rpm),
-    /// Say what this machine can and cannot do, and what to install.
+    /// Check which features this machine supports, and what to install.
     Doctor {
-        /// For programs.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -27,104 +27,109 @@ pub(crate) enum Linux {
 /// Poseidon in TCP.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tcp {
-    /// Switch it on; it stays on when this command ends. Prints the cgroup.
+    /// Enable Poseidon; it stays enabled when this command ends. Prints the cgroup.
     Enable {
-        /// Of the fastest link on the way: `100 Mbps`. Delays and windows are chosen for it.
+        /// The rate of the fastest link on the path, such as `100 Mbps`; it determines delays and windows.
         #[arg(long)]
         rate: BitRate,
-        /// Another setting, such as `target-range=4 ms`; may be given several times. `poseidon laws poseidon` lists those of the
-        /// law; the host's are base-rtt, delay-guard, default, ack-every-packet and coexistence.
+        /// Another setting, such as `target-range=4 ms`; may be given several times. `poseidon laws poseidon` lists the
+        /// parameters of the law; the host has base-rtt, delay-guard, default, ack-every-packet and coexistence.
         #[arg(long, value_name = "NAME=VALUE")]
         set: Vec<String>,
-        /// The cgroup whose processes get it; one of our own by default.
+        /// The cgroup whose processes get Poseidon; by default a cgroup `poseidon`.
         #[arg(long)]
         cgroup: Option<PathBuf>,
     },
-    /// Switch it off. Connections that run it keep it until they end, unless --restore says what they get.
+    /// Disable Poseidon. Connections that use it keep it until they end, unless --restore is given.
     Disable {
-        /// The congestion control that connections of this network namespace get: `cubic`.
+        /// The congestion control for open connections of this network namespace, such as `cubic`.
         #[arg(long, value_name = "LAW")]
         restore: Option<String>,
     },
-    /// Say whether it is on, with what, and what it has done.
+    /// Show whether Poseidon is enabled, its settings and its counters.
     Status {
-        /// For programs.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// List the connections that run the law, with target, delay and window.
+    /// List the connections that use the law, with target, delay and window.
     Flows {
-        /// For programs.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
 }
 
-/// Ports that stamp.
+/// Ports that stamp packets.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Switch {
     /// Attach a port; it stays attached when this command ends.
     Attach {
         #[command(flatten)]
         port: Port,
-        /// At which its queue is sent; by default the rate that the queue says.
+        /// The drain rate of its queue; by default the rate that the queue reports.
         #[arg(long)]
         rate: Option<BitRate>,
-        /// Whether it writes, or only measures.
+        /// Whether the port writes stamps, or only measures.
         #[arg(long, value_enum, default_value = "on")]
         stamps: OnOff,
     },
-    /// Change an attached port, from the next packet on.
-    #[command(group = ArgGroup::new("what").required(true).multiple(true))]
+    /// Change the settings of an attached port, from the next packet on.
+    #[command(group = ArgGroup::new("setting").required(true).multiple(true))]
     Set {
         #[command(flatten)]
         port: Port,
-        /// At which its queue is sent.
-        #[arg(long, group = "what")]
+        /// The drain rate of its queue.
+        #[arg(long, group = "setting")]
         rate: Option<BitRate>,
-        /// Whether it writes, or only measures.
-        #[arg(long, value_enum, group = "what")]
+        /// Whether the port writes stamps, or only measures.
+        #[arg(long, value_enum, group = "setting")]
         stamps: Option<OnOff>,
     },
-    /// Detach a port, and forget what it counted.
-    Detach {
-        #[command(flatten)]
-        port: Port,
-    },
-    /// Say what ports have counted.
+    /// Detach a port, and discard its counters.
+    Detach(Detach),
+    /// Show the counters of ports.
     Status(Status),
 }
 
-/// Ports that mark.
+/// Ports that mark packets or ACKs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Rpm {
     /// Attach a port; it stays attached when this command ends.
     Attach {
         #[command(flatten)]
         port: Port,
-        /// At which its queue is sent; by default the rate that the queue says.
+        /// The drain rate of its queue; by default the rate that the queue reports.
         #[arg(long)]
         rate: Option<BitRate>,
-        /// Which way a mark goes.
+        /// The direction of marks.
         #[arg(long, value_enum, default_value = "per-flow")]
         direction: Direction,
-        /// The delay that `CoDel` leaves alone.
+        /// The delay below which `CoDel` marks no packet.
         #[arg(long, default_value = "1 ms")]
         target: Nanos,
-        /// How long it may be exceeded.
+        /// How long the delay may exceed the target.
         #[arg(long, default_value = "20 ms")]
         interval: Nanos,
     },
-    /// Detach a port, and forget what it counted and which marks wait.
-    Detach {
-        #[command(flatten)]
-        port: Port,
-    },
-    /// Say what ports have counted.
+    /// Detach a port, and discard its counters and stored marks.
+    Detach(Detach),
+    /// Show the counters of ports.
     Status(Status),
 }
 
-/// One port.
+/// A port to detach, or the pinned counters of deleted devices.
+#[derive(Debug, Args)]
+pub(crate) struct Detach {
+    /// The network device.
+    #[arg(long = "dev", value_name = "DEV", required_unless_present = "stale", conflicts_with = "stale")]
+    pub(crate) device: Option<String>,
+    /// Remove the pinned counters of devices that no longer exist, and print their paths.
+    #[arg(long)]
+    pub(crate) stale: bool,
+}
+
+/// A port.
 #[derive(Debug, Args)]
 pub(crate) struct Port {
     /// The network device.
@@ -132,16 +137,19 @@ pub(crate) struct Port {
     pub(crate) device: String,
 }
 
-/// Ports, and how to print them.
+/// Ports, and the output format.
 #[derive(Debug, Args)]
 pub(crate) struct Status {
     /// The network device; may be given several times.
-    #[arg(long = "dev", value_name = "DEV", required = true)]
+    #[arg(long = "dev", value_name = "DEV", required_unless_present = "stale", conflicts_with = "stale")]
     pub(crate) devices: Vec<String>,
-    /// For programs.
+    /// List the pinned counters of devices that no longer exist.
+    #[arg(long, conflicts_with = "metrics")]
+    pub(crate) stale: bool,
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// For monitoring: `OpenMetrics` text.
+    /// Print `OpenMetrics` text, for monitoring.
     #[arg(long, conflicts_with = "json")]
     pub(crate) metrics: bool,
 }
@@ -149,21 +157,21 @@ pub(crate) struct Status {
 /// On or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnOff {
-    /// It does.
+    /// On.
     On,
-    /// It does not.
+    /// Off.
     Off,
 }
 
-/// Which way a mark goes.
+/// The direction of marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Direction {
-    /// With the packet, as CE: what RPM is compared with.
+    /// CE in the packet itself, the baseline for RPM.
     Forward,
-    /// With the next ACK of the flow: RPM.
+    /// ECE in the next ACK of the flow: RPM.
     #[value(alias = "reverse-per-flow")]
     PerFlow,
-    /// With the next ACK of any flow of the port.
+    /// ECE in the next ACK of any flow of the port.
     #[value(alias = "reverse-per-port")]
     PerPort,
 }

@@ -1,40 +1,42 @@
-//! `poseidon doctor`.
+//! Implements `poseidon doctor`.
 
-use super::say_json;
+use super::print_json;
 use crate::Failure;
-use poseidon_linux::doctor::{Check, Part, State, able, examine};
+use poseidon_linux::doctor::{Check, Feature, State, feature_state, run_checks};
 use serde_json::{Map, Value, json};
 
-/// What is missing is an answer and no failure.
+/// Runs the checks and prints the results. A missing feature is a result, not a failure.
 pub(super) fn run(json: bool) -> Result<(), Failure> {
-    let checks = examine();
+    let checks = run_checks();
     if json {
-        let can: Map<String, Value> = Part::ALL
+        let features: Map<String, Value> = Feature::ALL
             .iter()
-            .map(|part| (part.name().to_owned(), able(*part, &checks).name().into()))
+            .map(|feature| (feature.name().to_owned(), feature_state(*feature, &checks).name().into()))
             .collect();
-        return say_json(&json!({ "can": can, "checks": checks.iter().map(check_json).collect::<Vec<_>>() }));
+        return print_json(
+            &json!({ "can": features, "checks": checks.iter().map(check_json).collect::<Vec<_>>() }),
+        );
     }
-    for Check { name, state, says, why, fix, .. } in &checks {
-        say!("{:9}  {name:13}  {says}", state.name());
-        // What was not tried needs root, which has a line of its own.
+    for Check { name, state, finding, purpose, remedy, .. } in &checks {
+        outln!("{:9}  {name:13}  {finding}", state.name());
+        // Checks that were not tried need root, and another check reports missing root permissions.
         if *state == State::Missing {
-            say!("{:9}  {:13}  for: {why}\n{:9}  {:13}  do:  {fix}", "", "", "", "");
+            outln!("{:9}  {:13}  why: {purpose}\n{:9}  {:13}  fix: {remedy}", "", "", "", "");
         }
     }
-    say!();
-    for part in Part::ALL {
-        let state = able(part, &checks);
-        let stands_in_the_way = checks
+    outln!();
+    for feature in Feature::ALL {
+        let state = feature_state(feature, &checks);
+        let reasons = checks
             .iter()
-            .filter(|check| check.state == state && check.needed_by.contains(&part))
+            .filter(|check| check.state == state && check.needed_by.contains(&feature))
             .map(|check| check.name)
             .collect::<Vec<_>>()
             .join(", ");
         match state {
-            State::Ok => say!("{:9}  can be used here", part.name()),
-            State::Missing => say!("{:9}  cannot be used here: {stands_in_the_way}", part.name()),
-            State::NotTried => say!("{:9}  nobody knows: {stands_in_the_way} was not tried", part.name()),
+            State::Ok => outln!("{:9}  works on this machine", feature.name()),
+            State::Missing => outln!("{:9}  does not work on this machine: {reasons}", feature.name()),
+            State::NotTried => outln!("{:9}  unknown: not tried: {reasons}", feature.name()),
         }
     }
     Ok(())
@@ -44,9 +46,9 @@ fn check_json(check: &Check) -> Value {
     json!({
         "name": check.name,
         "state": check.state.name(),
-        "says": check.says,
-        "why": check.why,
-        "fix": check.fix,
-        "needed_by": check.needed_by.iter().map(|part| part.name()).collect::<Vec<_>>(),
+        "says": check.finding,
+        "why": check.purpose,
+        "fix": check.remedy,
+        "needed_by": check.needed_by.iter().map(|feature| feature.name()).collect::<Vec<_>>(),
     })
 }

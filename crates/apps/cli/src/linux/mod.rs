@@ -1,6 +1,7 @@
-//! `poseidon tcp`, `switch`, `rpm` and `doctor`: the Linux that this runs on.
+//! `poseidon tcp`, `switch`, `rpm` and `doctor`: commands that control Linux on this machine.
 //!
-//! They need the feature `linux`, which needs clang and libelf. Every build knows them: one without the feature says how to get it.
+//! The commands require the feature `linux`, which needs clang and libelf. A build without the feature has the same
+//! commands, but they only print how to enable it.
 
 mod args;
 #[cfg(feature = "linux")]
@@ -13,9 +14,9 @@ mod tcp;
 use crate::Failure;
 pub(crate) use args::Linux;
 
-/// What a build without the feature says.
+/// The message that a build without the feature prints.
 #[cfg(not(feature = "linux"))]
-pub(crate) const HOW_TO_GET_IT: &str = "this poseidon was built without Linux; for tcp, switch, rpm, doctor and real packets, in a clone of the project:\n  \
+pub(crate) const HOW_TO_GET_IT: &str = "this poseidon was built without the feature linux; for tcp, switch, rpm, doctor and real packets, in a clone of the project:\n  \
      apt-get install clang-19 libelf-dev zlib1g-dev make pkg-config iproute2 ethtool    # Debian; .ci/install does it too\n  \
      cargo install --path crates/apps/cli --features linux";
 
@@ -34,14 +35,14 @@ pub(crate) fn run(command: &Linux) -> Result<(), Failure> {
     }
 }
 
-/// What the library refuses is no matter of how the command line was written, but for settings.
+/// Converts a library error. Only invalid settings are usage errors.
 #[cfg(feature = "linux")]
-fn failed(why: impl core::fmt::Display) -> Failure {
-    Failure::Run(why.to_string())
+fn failed(error: impl core::fmt::Display) -> Failure {
+    Failure::Run(error.to_string())
 }
 
 #[cfg(feature = "linux")]
-fn say_json(value: &serde_json::Value) -> Result<(), Failure> {
-    say!("{}", serde_json::to_string_pretty(value).map_err(failed)?);
+fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
+    outln!("{}", serde_json::to_string_pretty(value).map_err(failed)?);
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! `poseidon switch` and `poseidon rpm`: what a port of this machine does with packets.
+//! `poseidon switch` and `poseidon rpm`: control the programs at the ports of this machine.
 
-use super::args::{Direction, OnOff, Rpm, Status, Switch};
-use super::{failed, say_json};
+use super::args::{Detach, Direction, OnOff, Rpm, Status, Switch};
+use super::{failed, print_json};
 use crate::Failure;
 use poseidon_linux::codel::Codel;
-use poseidon_linux::port::{Device, PortError};
+use poseidon_linux::port::{Device, PortError, StalePin};
 use poseidon_linux::{rpm, switch};
 use poseidon_types::{BitRate, Nanos};
 use serde_json::{Map, Value, json};
@@ -24,12 +24,14 @@ pub(super) fn switch(command: &Switch) -> Result<(), Failure> {
             rate.map_or(Ok(()), |rate| port.set_rate(rate)).map_err(failed)?;
             stamps.map_or(Ok(()), |stamps| port.set_stamps(stamps == OnOff::On)).map_err(failed)
         }
-        Switch::Detach { port } => {
-            switch::Switch::open(&port.device).and_then(switch::Switch::detach).map_err(failed)
+        Switch::Detach(Detach { device: Some(device), .. }) => {
+            switch::Switch::open(device).and_then(switch::Switch::detach).map_err(failed)
         }
-        Switch::Status(asked) => {
+        Switch::Detach(_) => print_removed(switch::remove_stale_pins()),
+        Switch::Status(args) if args.stale => print_stale(switch::stale_pins(), args.json),
+        Switch::Status(args) => {
             let status = |device: &String| switch::Switch::open(device)?.status();
-            tell(asked, status, switch::open_metrics, switch_json, say_switch)
+            print_status(args, status, switch::open_metrics, switch_json, print_switch)
         }
     }
 }
@@ -50,29 +52,50 @@ pub(super) fn rpm(command: &Rpm) -> Result<(), Failure> {
                 .and_then(attach)
                 .map_err(failed)
         }
-        Rpm::Detach { port } => rpm::Rpm::open(&port.device).and_then(rpm::Rpm::detach).map_err(failed),
-        Rpm::Status(asked) => {
+        Rpm::Detach(Detach { device: Some(device), .. }) => {
+            rpm::Rpm::open(device).and_then(rpm::Rpm::detach).map_err(failed)
+        }
+        Rpm::Detach(_) => print_removed(rpm::remove_stale_pins()),
+        Rpm::Status(args) if args.stale => print_stale(rpm::stale_pins(), args.json),
+        Rpm::Status(args) => {
             let status = |device: &String| rpm::Rpm::open(device)?.status();
-            tell(asked, status, rpm::open_metrics, rpm_json, say_rpm)
+            print_status(args, status, rpm::open_metrics, rpm_json, print_rpm)
         }
     }
 }
 
-/// Asks all ports first, so that what is printed is whole or nothing.
-fn tell<T>(
-    asked: &Status,
+/// Prints the removed pins.
+fn print_removed(removed: Result<Vec<StalePin>, PortError>) -> Result<(), Failure> {
+    removed.map_err(failed)?.iter().for_each(|pin| outln!("removed {}", pin.path.display()));
+    Ok(())
+}
+
+/// Prints the pins of devices that no longer exist.
+fn print_stale(pins: Result<Vec<StalePin>, PortError>, json: bool) -> Result<(), Failure> {
+    let pins = pins.map_err(failed)?;
+    if json {
+        let to_json = |pin: &StalePin| json!({ "netns": pin.netns, "ifindex": pin.index, "path": pin.path });
+        return print_json(&pins.iter().map(to_json).collect());
+    }
+    pins.iter().for_each(|pin| outln!("{pin}"));
+    Ok(())
+}
+
+/// Prints the status of ports. Reads all ports before printing, so that an error leaves no partial output.
+fn print_status<T>(
+    args: &Status,
     status: impl Fn(&String) -> Result<T, PortError>,
     metrics: impl Fn(&[T]) -> String,
     to_json: impl Fn(&T) -> Value,
-    say: impl Fn(&T),
+    print: impl Fn(&T),
 ) -> Result<(), Failure> {
-    let ports: Vec<T> = asked.devices.iter().map(status).collect::<Result<_, _>>().map_err(failed)?;
-    if asked.metrics {
-        say!("{}", metrics(&ports).trim_end());
-    } else if asked.json {
-        say_json(&ports.iter().map(to_json).collect())?;
+    let ports: Vec<T> = args.devices.iter().map(status).collect::<Result<_, _>>().map_err(failed)?;
+    if args.metrics {
+        outln!("{}", metrics(&ports).trim_end());
+    } else if args.json {
+        print_json(&ports.iter().map(to_json).collect())?;
     } else {
-        ports.iter().for_each(say);
+        ports.iter().for_each(print);
     }
     Ok(())
 }
@@ -84,11 +107,11 @@ fn switch_json(port: &switch::Status) -> Value {
         "rate_bps": port.rate.get(),
         "queue_rate_bps": port.queue_rate.map(BitRate::get),
         "stamps": port.stamps,
-        "packets": by_fate(&port.counts.by_fate()),
+        "packets": outcomes_json(&port.counts.by_outcome()),
         "raised": port.counts.raised,
         "delay_mean_ns": delay(port.delays.mean()),
-        "delay_p50_ns": delay(port.delays.quantile(50)),
-        "delay_p99_ns": delay(port.delays.quantile(99)),
+        "delay_p50_ns": delay(port.delays.percentile(50)),
+        "delay_p99_ns": delay(port.delays.percentile(99)),
     })
 }
 
@@ -101,65 +124,65 @@ fn rpm_json(port: &rpm::Status) -> Value {
         "codel": port.codel.to_string(),
         "target_ns": port.codel.target().get(),
         "interval_ns": port.codel.interval().get(),
-        "packets": by_fate(&port.counts.by_fate()),
+        "packets": outcomes_json(&port.counts.by_outcome()),
         "decisions": port.counts.decisions(),
-        "waiting": port.counts.waiting(),
-        "forgotten": port.counts.forgotten,
+        "waiting": port.counts.pending(),
+        "forgotten": port.counts.expired,
     })
 }
 
-fn by_fate(fates: &[(&str, u64)]) -> Value {
-    fates
+fn outcomes_json(outcomes: &[(&str, u64)]) -> Value {
+    outcomes
         .iter()
-        .map(|(fate, packets)| ((*fate).to_owned(), Value::from(*packets)))
+        .map(|(outcome, packets)| ((*outcome).to_owned(), Value::from(*packets)))
         .collect::<Map<_, _>>()
         .into()
 }
 
-fn say_switch(port: &switch::Status) {
-    let does = if port.stamps { "stamps" } else { "measures only" };
-    say!("{}: {does}, {}{}", port.device, port.rate, other_rate(port.rate, port.queue_rate));
-    if let (Some(mean), Some(median), Some(most)) =
-        (port.delays.mean(), port.delays.quantile(50), port.delays.quantile(99))
+fn print_switch(port: &switch::Status) {
+    let mode = if port.stamps { "stamps" } else { "measures only" };
+    outln!("{}: {mode}, {}{}", port.device, port.rate, rate_warning(port.rate, port.queue_rate));
+    if let (Some(mean), Some(p50), Some(p99)) =
+        (port.delays.mean(), port.delays.percentile(50), port.delays.percentile(99))
     {
-        say!("  delay: mean {mean}, half below {median}, all but a hundredth below {most}");
+        outln!("  delay: mean {mean}, p50 {p50}, p99 {p99}");
     }
-    say!("  packets: {}", listed(&port.counts.by_fate()));
-    say!("  {} met their longest delay here", port.counts.raised);
+    outln!("  packets: {}", list_outcomes(&port.counts.by_outcome()));
+    outln!("  {} packets have their largest delay at this port", port.counts.raised);
 }
 
-fn say_rpm(port: &rpm::Status) {
-    say!(
+fn print_rpm(port: &rpm::Status) {
+    outln!(
         "{}: marks {}, {}, {}{}",
         port.device,
         port.direction,
         port.codel,
         port.rate,
-        other_rate(port.rate, port.queue_rate)
+        rate_warning(port.rate, port.queue_rate)
     );
-    say!("  packets: {}", listed(&port.counts.by_fate()));
-    say!(
-        "  {} decisions, {} marks wait for an ACK, {} were forgotten",
+    outln!("  packets: {}", list_outcomes(&port.counts.by_outcome()));
+    outln!(
+        "  {} decisions, {} marks wait for an ACK, {} marks expired",
         port.counts.decisions(),
-        port.counts.waiting(),
-        port.counts.forgotten
+        port.counts.pending(),
+        port.counts.expired
     );
 }
 
-/// Those that there were.
-fn listed(fates: &[(&str, u64)]) -> String {
-    let there: Vec<_> = fates
+/// Lists the outcomes that occurred.
+fn list_outcomes(outcomes: &[(&str, u64)]) -> String {
+    let counts: Vec<_> = outcomes
         .iter()
         .filter(|(_, packets)| *packets > 0)
-        .map(|(fate, packets)| format!("{packets} {}", fate.replace('_', " ")))
+        .map(|(outcome, packets)| format!("{packets} {}", outcome.replace('_', " ")))
         .collect();
-    if there.is_empty() { "none yet".to_owned() } else { there.join(", ") }
+    if counts.is_empty() { "none yet".to_owned() } else { counts.join(", ") }
 }
 
-fn other_rate(rate: BitRate, queue: Option<BitRate>) -> String {
+fn rate_warning(rate: BitRate, queue: Option<BitRate>) -> String {
     match queue {
         Some(queue) if queue != rate => {
-            format!(" (but the queue is sent at {queue}: delays are wrong; detach and attach it)")
+            format!(" (but the queue drains at {queue}, so delays are wrong; detach and attach it)")
         }
         _ => String::new(),
     }

@@ -1,20 +1,46 @@
-//! `poseidon perf`: an iperf-like pair over QUIC, steered by a law.
+//! `poseidon perf`: an iperf-like client and server over QUIC, controlled by a law.
 //!
-//! It needs the feature `quic`, which brings a QUIC stack and its runtime. Every build knows the command: one without the feature says how to get it.
+//! ```text
+//!   client                                              server
+//!   sends each stream as fast as the law permits   ──>  counts the bytes
+//!   prints reports                                 <──  reports the counts of each interval
+//! ```
+//!
+//! The server measures the goodput over intervals on its clock. The connections are encrypted. Without certificates,
+//! the client trusts any server.
+//!
+//! The command requires the feature `quic`, which adds a QUIC stack and its runtime. Builds without the feature accept
+//! the command, but only print how to enable it.
 
 mod args;
+#[cfg(all(test, feature = "quic"))]
+mod certificates;
 #[cfg(feature = "quic")]
-mod pair;
-
-pub(crate) use args::Perf;
+mod client;
 #[cfg(feature = "quic")]
-pub(crate) use pair::run;
+mod commands;
+#[cfg(feature = "quic")]
+mod endpoint;
+#[cfg(feature = "quic")]
+mod options;
+#[cfg(feature = "quic")]
+mod qlog;
+#[cfg(feature = "quic")]
+mod report;
+#[cfg(feature = "quic")]
+mod server;
+#[cfg(feature = "quic")]
+mod stop;
 
-/// What a build without the feature does.
+pub(crate) use args::PerfCommand;
+#[cfg(feature = "quic")]
+pub(crate) use commands::run;
+
+/// Explains how to build the command with QUIC.
 #[cfg(not(feature = "quic"))]
-pub(crate) fn run(_: &Perf) -> Result<(), crate::Failure> {
+pub(crate) fn run(_: &PerfCommand) -> Result<(), crate::Failure> {
     Err(crate::Failure::NotBuilt(
-        "this poseidon was built without QUIC; for perf, in a clone of the project:\n  \
+        "this poseidon was built without QUIC; to use perf, run this command in a clone of the project:\n  \
          cargo install --path crates/apps/cli --features quic    # needs a C compiler; with the Linux commands: --features linux,quic",
     ))
 }

@@ -1,4 +1,4 @@
-//! DCTCP: a window cut in proportion to the share of marked bytes.
+//! DCTCP: a window that is cut in proportion to the fraction of marked bytes.
 //!
 //! ```text
 //! Model      per window     α = (1-g)·α + g·(marked bytes / bytes)
@@ -6,31 +6,32 @@
 //!            otherwise      Reno: slow start until the first mark, then one packet per round trip
 //! ```
 //!
-//! Signals    ECN echo, exact per byte
+//! Signals    ECN echo, accurate per byte
 //! Source     RFC 8257
-//! Differs    - The receiver keeps one bit of state and echoes it, which is the host's part; RPM's text describes RFC 3168's
-//!              receiver (marks until CWR), which is not DCTCP's.
-//!            - The cut comes at the end of a window that had marks, with the α of that window; other stacks cut at the first
-//!              mark with the α of the window before.
-//!            - A flow that does not use its window does not grow it. A timeout restarts at the smallest window.
+//! Differs    - The receiver keeps one bit of state and echoes it; the host implements this part. RPM's text describes
+//!              the RFC 3168 receiver (marks until CWR), which differs from DCTCP's receiver.
+//!            - The law cuts at the end of a window with marks and uses that window's α. Other stacks cut at the first
+//!              mark and use the previous window's α.
+//!            - The window does not grow while the flow is application-limited. After a timeout, the flow restarts from
+//!              the smallest window.
 
 use crate::event::{Ack, Loss};
-use crate::law::{Decision, Law, Pacing, Path};
+use crate::law::{Decision, Law, LawDefinition, Pacing, Path};
 use crate::params::params;
 use crate::parts::ewma::blend;
-use crate::parts::float::{bounded, bytes, packets, to_window};
-use crate::parts::gate::SeqGate;
+use crate::parts::float::{bytes, clamp, packets, to_window};
 use crate::parts::reno::Reno;
+use crate::parts::round_trip::RoundTrip;
 use poseidon_types::{Nanos, Packets, Signals};
 
 params! {
-    /// DCTCP's parameters.
+    /// Parameters of [`Dctcp`].
     pub struct DctcpParams {
-        /// g: weight of a new window's share of marks (RFC 8257 section 4.2).
+        /// g: the weight of a new mark fraction (RFC 8257 section 4.2).
         gain: f64 = 0.0625,
-        /// The first window (RFC 6928).
+        /// The initial window (RFC 6928).
         initial_window: Packets = Packets::whole(10),
-        /// The smallest window: what stacks use, and why DCTCP's queues grow in large incasts.
+        /// The smallest window. Two packets is the usual value and the reason queues grow in large incasts.
         min_window: Packets = Packets::whole(2),
         /// The largest window.
         max_window: Packets = Packets::MAX_WINDOW,
@@ -45,23 +46,23 @@ params! {
     }
 }
 
-/// One flow under DCTCP.
+/// The state of one DCTCP flow. Windows are in packets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dctcp {
     reno: Reno,
     alpha: f64,
-    acked: f64,
-    marked: f64,
-    round: SeqGate,
-    /// The present window has already been cut for a loss.
-    cut: bool,
+    acked_bytes: f64,
+    marked_bytes: f64,
+    round: RoundTrip,
+    /// Whether a loss has already cut the current window.
+    cut_by_loss: bool,
 
     gain: f64,
     min_window: f64,
     max_window: f64,
 }
 
-impl Law for Dctcp {
+impl LawDefinition for Dctcp {
     const NAME: &'static str = "dctcp";
     const SOURCE: &'static str = "RFC 8257";
     const STATE_LIMIT: usize = 128;
@@ -75,33 +76,39 @@ impl Law for Dctcp {
         Self {
             reno: Reno::new(packets(params.initial_window)),
             alpha: 1.0,
-            acked: 0.0,
-            marked: 0.0,
-            round: SeqGate::default(),
-            cut: false,
+            acked_bytes: 0.0,
+            marked_bytes: 0.0,
+            round: RoundTrip::default(),
+            cut_by_loss: false,
             gain: params.gain,
             min_window: packets(params.min_window),
             max_window: packets(params.max_window),
         }
     }
+}
 
+impl Law for Dctcp {
     fn on_ack(&mut self, ack: &Ack<'_>) {
-        self.acked += bytes(ack.bytes);
-        self.marked += bytes(ack.marked);
-        if self.round.passes(ack.acked_seq, ack.next_seq) {
-            let cuts = self.marked > 0.0 && !self.cut;
-            let share = if self.acked > 0.0 { bounded(self.marked / self.acked, 0.0, 1.0) } else { 0.0 };
-            self.alpha = blend(self.alpha, share, self.gain);
-            (self.acked, self.marked, self.cut) = (0.0, 0.0, false);
-            if cuts {
+        self.acked_bytes += bytes(ack.bytes);
+        self.marked_bytes += bytes(ack.marked);
+        if self.round.ends_with(ack.acked_seq, ack.next_seq) {
+            let should_cut = self.marked_bytes > 0.0 && !self.cut_by_loss;
+            let fraction = if self.acked_bytes > 0.0 {
+                clamp(self.marked_bytes / self.acked_bytes, 0.0, 1.0)
+            } else {
+                0.0
+            };
+            self.alpha = blend(self.alpha, fraction, self.gain);
+            (self.acked_bytes, self.marked_bytes, self.cut_by_loss) = (0.0, 0.0, false);
+            if should_cut {
                 self.reno.cut(1.0 - self.alpha / 2.0, self.min_window);
                 return;
             }
         }
         if !ack.marked.is_zero() {
             if self.reno.in_slow_start() {
-                // The first mark ends slow start at once; the cut comes with the end of the window.
-                self.reno.threshold = self.reno.window;
+                // The first mark ends slow start at once. The cut follows at the end of the window.
+                self.reno.ssthresh = self.reno.window;
             }
         } else if !ack.app_limited {
             self.reno.grow(f64::from(ack.packets));
@@ -111,15 +118,15 @@ impl Law for Dctcp {
 
     fn on_loss(&mut self, _: &Loss) {
         self.reno.cut(0.5, self.min_window);
-        self.cut = true;
+        self.cut_by_loss = true;
     }
 
     fn on_timeout(&mut self, _: Nanos) {
         self.reno.restart(0.5, self.min_window);
-        self.cut = true;
+        self.cut_by_loss = true;
     }
 
-    /// Marked.
+    /// Returns whether the ACK carries a mark.
     fn is_congested(&self, ack: &Ack<'_>) -> bool {
         !ack.marked.is_zero()
     }
@@ -137,8 +144,8 @@ mod tests {
     const PATH: Path =
         Path { mtu: Bytes::new(1_000), line_rate: BitRate::from_gbps(10), base_rtt: Nanos::from_micros(100) };
 
-    /// One window of ACKs with every `nth` marked.
-    fn round(law: &mut Dctcp, seq: &mut u64, nth: u64) {
+    /// Feeds the law one window of ACKs, marking every `nth` ACK.
+    fn send_round(law: &mut Dctcp, seq: &mut u64, nth: u64) {
         let sent = law.decision().window.floor();
         for i in 0..sent {
             *seq += 1_000;
@@ -155,33 +162,33 @@ mod tests {
     }
 
     #[test]
-    fn alpha_settles_at_the_share_of_marks() {
+    fn alpha_converges_to_the_fraction_of_marks() {
         let mut law = Dctcp::new(&DctcpParams::default(), &PATH);
         let mut seq = 0;
-        (law.reno.window, law.reno.threshold) = (100.0, 100.0);
+        (law.reno.window, law.reno.ssthresh) = (100.0, 100.0);
         for _ in 0..200 {
             law.reno.window = 100.0;
-            round(&mut law, &mut seq, 4);
+            send_round(&mut law, &mut seq, 4);
         }
         assert!((law.alpha - 0.25).abs() < 0.01, "{}", law.alpha);
     }
 
     #[test]
-    fn doubles_until_the_first_mark_and_then_adds_one() {
+    fn the_window_doubles_until_the_first_mark() {
         let mut law = Dctcp::new(&DctcpParams::default(), &PATH);
         let mut seq = 0;
-        round(&mut law, &mut seq, 0);
+        send_round(&mut law, &mut seq, 0);
         assert_eq!(law.reno.window, 20.0);
-        round(&mut law, &mut seq, 1);
+        send_round(&mut law, &mut seq, 1);
         assert!(!law.reno.in_slow_start());
     }
 
     #[test]
-    fn never_below_two_packets() {
+    fn the_window_stays_at_or_above_two_packets() {
         let mut law = Dctcp::new(&DctcpParams::default(), &PATH);
         let mut seq = 0;
         for _ in 0..50 {
-            round(&mut law, &mut seq, 1);
+            send_round(&mut law, &mut seq, 1);
         }
         assert_eq!(law.decision().window, Packets::whole(2));
     }

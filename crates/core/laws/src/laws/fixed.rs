@@ -1,19 +1,19 @@
-//! A window that never moves: the law for calibrating a host and for traffic that must not react.
+//! A constant window, for calibrating a host and for traffic that must not react to congestion.
 //!
 //! Signals    none
 //! Source     this project
 
 use crate::event::{Ack, Loss};
-use crate::law::{Decision, Law, Pacing, Path};
+use crate::law::{Decision, Law, LawDefinition, Pacing, Path};
 use crate::params::params;
 use poseidon_types::{BitRate, Nanos, Packets, Signals};
 
 params! {
-    /// The window and the rate.
+    /// Parameters of [`Fixed`].
     pub struct FixedParams {
         /// The window.
         window: Packets = Packets::whole(64),
-        /// The pacing rate; 0 bps for none.
+        /// The pacing rate; 0 bps disables pacing.
         rate: BitRate = BitRate::ZERO,
     }
     presets {}
@@ -23,13 +23,13 @@ params! {
     }
 }
 
-/// One flow with a fixed window.
+/// The state of one flow with a fixed window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fixed {
     decision: Decision,
 }
 
-impl Law for Fixed {
+impl LawDefinition for Fixed {
     const NAME: &'static str = "fixed";
     const SOURCE: &'static str = "none: a constant";
     const STATE_LIMIT: usize = 32;
@@ -43,7 +43,7 @@ impl Law for Fixed {
         let pacing = if !params.rate.is_zero() {
             Pacing::Rate(params.rate)
         } else if params.window < Packets::ONE {
-            // One packet per base RTT over window.
+            // One packet per base_rtt / window.
             let rtt = u128::from(path.base_rtt.get()) << Packets::FRACTION_BITS;
             let gap = rtt / u128::from(params.window.q24().max(1));
             Pacing::Gap(Nanos::new(u64::try_from(gap).unwrap_or(u64::MAX)))
@@ -52,14 +52,16 @@ impl Law for Fixed {
         };
         Self { decision: Decision { window: params.window, pacing } }
     }
+}
 
+impl Law for Fixed {
     fn on_ack(&mut self, _: &Ack<'_>) {}
 
     fn on_loss(&mut self, _: &Loss) {}
 
     fn on_timeout(&mut self, _: Nanos) {}
 
-    /// Never: it follows no signal.
+    /// Always returns false: the law uses no signal.
     fn is_congested(&self, _: &Ack<'_>) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Poseidon: windows steered by the worst hop.
+//! Poseidon: each flow adjusts its window to the queueing delay at the worst hop on its path.
 //!
 //! ```text
 //! Model      on each ACK    rate   = window · MTU / rtt
@@ -12,70 +12,77 @@
 //!  hop          │  \   above: shrink
 //!               │    \                 log2 U = m·log2(max/rate) + (k - delay)·m·A/p,   A = log2(max/min)
 //!               │      \
-//!               │ below: \             and m is how much of the way to the fair rate one
-//!               │ grow     \  k        round trip goes: U = (fair/rate)^m               (Eq. 5)
+//!               │ below: \             and m is the share of the distance to the fair rate that
+//!               │ grow     \  k        one round trip covers: U = (fair/rate)^m         (Eq. 5)
 //!               └───────────┴──▶ log rate
 //! ```
 //!
-//! Why fair   Two flows in one queue see the same delay; the faster one has the smaller target, so it yields first.
-//!            Where a flow crosses several queues only the worst one counts, so congestion elsewhere on its path
-//!            does not make it yield twice. Together: network-wide max-min fairness (Theorem 1).
-//! Signals    one number per ACK: the largest queueing delay of any hop on the data path, and the raw RTT
-//! Life       32 packets → grow and shrink → below one packet, one packet per `rtt / window`
+//! Fairness   Two flows in one queue see the same delay. The faster flow has the smaller target, so it yields first. If
+//!            a flow crosses several queues, only the worst queue counts, so the flow does not yield twice. Together,
+//!            these properties give network-wide max-min fairness (Theorem 1).
+//! Signals    the largest queueing delay at any hop on the data path, and the raw RTT
+//! Lifecycle  an initial window of 32 packets → growth and cuts → below one packet, one packet per `rtt / window`
 //! Source     Wang et al., "Poseidon: Efficient, Robust, and Practical Datacenter CC via Deployable INT", NSDI 2023:
 //!            algorithms 1 and 2, equations 3, 4, 13 and 18, section 4.1
-//! Arithmetic integers only, 64 bits wide at most, no division for windows above one packet: the same steps run in
-//!            BPF and in a NIC. `U` is within 1e-4 of the paper's equations in `f64` (tests/poseidon_reference.rs).
-//! Differs    - The text says twice that a larger m is slower; Eq. 4, Eq. 5, appendix B and Fig. 7a make it faster.
-//!              The equations are followed.
-//!            - `max_mi` and `min_md` are parameters of Alg. 1 that it never applies to an ACK. Here they bound U. Without
-//!              the lower bound, 200 flows that start together pin each other at the smallest window.
-//!            - The rate is held within [min rate, max rate] before T, which is defined only there.
-//!            - Alg. 1 never resets the count of timeouts; as in Swift, an ACK does.
-//!            - Alg. 2 leaves the window undefined when the gate is closed; it stays.
-//!            - An ACK without telemetry changes nothing: unknown is not an empty queue.
-//!            - A flow that does not use its window does not grow it (RFC 7661's rule).
-//!            `strict-paper` is Alg. 1 to the letter in two of these points: an ACK moves the window by all of U, and a flow that
-//!            does not use its window grows. `min_md` then bounds only the cuts of Alg. 2, and `max_mi` nothing.
-//! Steady     `update = steady` is ours, for incasts of so many flows that each has less than one packet per round trip:
-//!            from 220 on, on one 200 Gbps link with 4 kB packets. There Alg. 1 swings. It waits rtt/window between
-//!            packets, so a queue that grows by 1 us makes each flow wait 1/window us longer: below half a packet, the
-//!            answer is larger than what it answers. And it takes the whole step m, although it then lasts a whole gap.
-//!            - The wait after an ACK stays when the RTT changes: below one packet too, ACKs clock the flow.
-//!            - One ACK takes at most so much of log2 U that a delay 1 us off moves the next packet by 0.5 us: Eq. 4 with
-//!              an effective m that falls as 1/gap. T, and so the fixed point, is the paper's.
-//!            - While the delay stays below the target by more than a doubling of the rate is worth, each ACK takes twice
-//!              as much as the one before, up to m: a starved flow comes back.
-//!            - Packets go up to half an RTT early or late, by chance: else slow flows lock to the swing of fast ones.
-//!            It costs time: 1/m ACKs to become fair, with the effective m. And the host must measure a running gap anew
-//!            when an ACK comes. Figures and what else was tried: docs/below-one-packet.md.
-//! Limits     p, k, min rate and max rate must be the same for all flows that share queues: two flows with different
-//!            `max-rate` have different targets at the same rate, and fairness is lost. Every hop must stamp, or the
-//!            brownfield signal (section 4.1) must be chosen.
+//! Arithmetic Integers of at most 64 bits, and no division for windows above one packet. The same steps run in BPF and
+//!            on a NIC. `U` is within 1e-4 of the paper's equations evaluated in `f64` (tests/poseidon_reference.rs).
+//! Differs    - The text says twice that a larger m slows convergence, but according to Eq. 4, Eq. 5, appendix B and
+//!              Fig. 7a it speeds convergence up. This law follows the equations.
+//!            - `max_mi` and `min_md` are parameters of Alg. 1, but Alg. 1 never applies them to an ACK. Here they
+//!              bound U. Without the lower bound, 200 flows that start together pin each other at the smallest window.
+//!            - The law clamps the rate to [min rate, max rate] before it computes T, which is defined only there.
+//!            - Alg. 1 never resets the timeout count. Here an ACK resets it, as in Swift.
+//!            - Alg. 2 does not define the window if the last cut was less than an RTT ago. Here the window stays
+//!              unchanged.
+//!            - An ACK without telemetry does not change the window, because an unknown delay does not mean an empty
+//!              queue.
+//!            - The window does not grow while the flow is application-limited (RFC 7661).
+//!            `strict-paper` follows Alg. 1 literally in two of these points: an ACK applies U in full, and the window
+//!            grows even if the flow is application-limited. `min_md` then bounds only the cuts of Alg. 2, and `max_mi`
+//!            has no effect.
+//! Steady     `update = steady` is not in the paper. This update is for incasts in which each flow sends less than one
+//!            packet per round trip: at least 220 flows on one 200 Gbps link with 4 kB packets. Alg. 1 oscillates in
+//!            this regime. It waits rtt/window between packets, so if the queue grows by 1 us, each packet is delayed
+//!            by 1/window us. Below half a packet, the loop gain exceeds one. Alg. 1 also takes the full step m, which
+//!            then lasts an entire gap.
+//!            - The gap after an ACK does not change with the RTT. ACKs clock the flow even below one packet.
+//!            - One ACK applies only a fraction of log2 U, so that a delay error of 1 us moves the next packet by at
+//!              most 0.5 us. This is Eq. 4 with an effective m that falls as 1/gap. T and the fixed point match the
+//!              paper.
+//!            - While the delay is far below the target (more than one doubling of the rate), each ACK applies twice
+//!              the previous ACK's fraction, up to m. A starved flow therefore recovers.
+//!            - Packets leave up to half an RTT early or late, at random. Otherwise slow flows synchronise with the
+//!              oscillation of fast flows.
+//!            The cost is slower convergence: 1/m ACKs, where m is the effective value. The host must also recompute
+//!            the current gap when an ACK arrives. For measurements and rejected alternatives, see
+//!            docs/below-one-packet.md.
+//! Limits     p, k, min rate and max rate must be the same for all flows that share queues. Two flows with different
+//!            values of `max-rate` have different targets at the same rate, which breaks fairness. Every hop must write
+//!            telemetry; otherwise use the brownfield signal (section 4.1).
 
 #![cfg_attr(not(test), deny(clippy::float_arithmetic))]
 
+use crate::coexistence::queue_limit;
 use crate::event::{Ack, Loss};
-use crate::law::{Decision, LONGEST_RTT, Law, Pacing, Path};
+use crate::fixed_math::{ONE, Q, exp2, exp2_parts, log2, log2_slow};
+use crate::law::{Decision, DelaySignal, Law, LawDefinition, MAX_RTT, Pacing, Path};
 use crate::params::{choice, params};
-use crate::parts::coexistence::{DelaySignal, limit_between};
-use crate::parts::fixed_math::{ONE, Q, exp2, exp2_parts, log2, log2_slow};
-use crate::parts::gate::TimeGate;
+use crate::parts::round_trip::LastCut;
 use poseidon_types::{BitRate, Fraction, Nanos, Packets, Signals};
 
-mod numbers;
-pub use numbers::Numbers;
+mod snapshot;
+pub use snapshot::Snapshot;
 
 choice! {
     /// How the target delay falls with the flow's rate.
     pub enum Target {
-        /// Eq. 3: by the same amount per doubling of the rate.
+        /// Eq. 3: falls by the same amount for each doubling of the rate.
         Log = "log",
-        /// Eq. 18: as 1/sqrt(rate), matched to Eq. 3 at both ends.
+        /// Eq. 18: falls as 1/sqrt(rate), matched to Eq. 3 at both ends.
         InvSqrtRate = "inv-sqrt-rate",
-        /// Fig. 23's counter-example: as 1/sqrt(window), blind to the RTT.
+        /// The counterexample in Fig. 23: falls as 1/sqrt(window) and ignores the RTT.
         InvSqrtWindow = "inv-sqrt-cwnd",
-        /// The ablation of Fig. 21a: the same for every rate.
+        /// The ablation in Fig. 21a: the target is the same for every rate.
         Fixed = "fixed",
     }
 }
@@ -83,67 +90,68 @@ choice! {
 choice! {
     /// How the window moves towards the target.
     pub enum Update {
-        /// Eq. 4: exponential in the distance between target and delay.
+        /// Eq. 4: the change is exponential in the distance between target and delay.
         Distance = "distance",
-        /// Eq. 13: the ratio (T + m)/(delay + m); its m is a delay.
+        /// Eq. 13: the window is multiplied by (T + m)/(delay + m), where m is a delay.
         Ratio = "ratio",
-        /// The ablation of Fig. 21a: one packet per round trip up, Eq. 4 down.
+        /// The ablation in Fig. 21a: the window increases by one packet per round trip and decreases by Eq. 4.
         Aimd = "aimd",
-        /// Not the paper's: Eq. 4, and calm below two packets per round trip, where the paper's own update swings.
+        /// Not in the paper: Eq. 4 with smaller steps below two packets per round trip, where Eq. 4 oscillates.
         Steady = "steady",
     }
 }
 
 choice! {
-    /// Which delay is held against the target.
+    /// Which delay the law compares with the target.
     pub enum Signal {
-        /// The largest per-hop delay on the data path.
+        /// The largest queueing delay at any hop on the data path.
         MaxHopDelay = "max-hop-delay",
-        /// The ablation of Fig. 21a: all queueing of the round trip.
+        /// The ablation in Fig. 21a: the queueing delay over the whole round trip.
         Rtt = "rtt",
-        /// Section 4.1: the larger of the reported worst hop and whatever delay no hop reported.
+        /// Section 4.1: the larger of the worst reported hop delay and the delay that no hop reported.
         Brownfield = "brownfield",
     }
 }
 
 params! {
-    /// Poseidon's parameters; the defaults are the paper's evaluation on 200 Gbps links.
+    /// Parameters of [`Poseidon`]. The defaults match the paper's evaluation on 200 Gbps links.
     pub struct PoseidonParams {
-        /// p: the target's range, from `max_rate` down to `min_rate` (section 5).
+        /// p: the range of the target between `max_rate` and `min_rate` (section 5).
         target_range: Nanos = Nanos::from_micros(40),
-        /// k: the target at `max_rate` and above, the smallest one (section 5).
+        /// k: the smallest target, used at `max_rate` and above (section 5).
         target_floor: Nanos = Nanos::from_micros(2),
-        /// m: the share of the logarithmic distance to the fair rate that one round trip covers (section 5); Eq. 2 needs 0 < m < 2.
+        /// m: the share of the logarithmic distance to the fair rate covered per round trip (section 5; Eq. 2 requires
+        /// 0 < m < 2).
         step: Fraction = Fraction::ratio(1, 4),
         /// The rate at which the target is largest (caption of Fig. 7b).
         min_rate: BitRate = BitRate::from_mbps(20),
-        /// The rate at which the target is smallest: the fastest NIC of the fabric (caption of Fig. 7b).
+        /// The rate at which the target is smallest: the line rate of the fabric's fastest NIC (caption of Fig. 7b).
         max_rate: BitRate = BitRate::from_gbps(200),
-        /// The strongest cut (min_md of Alg. 1; the value is Swift's).
+        /// The strongest cut (min_md in Alg. 1; the value is from Swift).
         min_decrease: Fraction = Fraction::ratio(1, 2),
-        /// The strongest growth per window (max_mi of Alg. 1).
+        /// The largest growth per window (max_mi in Alg. 1).
         max_increase: Fraction = Fraction::ratio(2, 1),
-        /// The first window (Google's public Falcon simulator; the paper does not say).
+        /// The initial window (from Google's public Falcon simulator; the paper does not state it).
         initial_window: Packets = Packets::whole(32),
         /// The smallest window (Falcon).
         min_window: Packets = Packets::from_q24(167_772),
-        /// The largest window, whole packets (Falcon).
+        /// The largest window, in whole packets (Falcon).
         max_window: Packets = Packets::whole(256),
-        /// Timeouts in a row after which the window falls to the smallest (Falcon; Alg. 2).
+        /// The number of consecutive timeouts after which the window resets to the smallest (Falcon; Alg. 2).
         reset_after: u32 = 3,
         /// How the target falls with the rate.
         target: Target = Target::Log,
         /// How the window moves towards the target.
         update: Update = Update::Distance,
-        /// Which delay is held against the target.
+        /// Which delay the law compares with the target.
         signal: Signal = Signal::MaxHopDelay,
-        /// The target of the `fixed` ablation.
+        /// The target delay in the `fixed` ablation.
         fixed_target: Nanos = Nanos::from_micros(5),
-        /// The RTT at which `inv-sqrt-cwnd` is matched to Eq. 3: one for the whole network (9.9 us in the evaluation).
+        /// The network-wide RTT at which `inv-sqrt-cwnd` matches Eq. 3 (9.9 us in the evaluation).
         window_rtt: Nanos = Nanos::new(9_900),
-        /// m of Eq. 13, a delay.
+        /// The m of Eq. 13, which is a delay.
         ratio_delay: Nanos = Nanos::from_micros(1),
-        /// Alg. 1 to the letter: U is not bounded by `min_decrease` and `max_increase`, and a flow that does not use its window grows.
+        /// Follow Alg. 1 literally: no bounds on U, and growth even if the flow is application-limited.
         strict_paper: bool = false,
     }
     presets {}
@@ -168,7 +176,7 @@ params! {
         min_window: "between 0.001 and 1 packets",
             |p| (Packets::from_q24(16_777)..=Packets::ONE).contains(&p.min_window);
         window_rtt: "between 1 ns and 4.29 s",
-            |p| !p.window_rtt.is_zero() && p.window_rtt <= LONGEST_RTT;
+            |p| !p.window_rtt.is_zero() && p.window_rtt <= MAX_RTT;
         max_window: "between 1 and 32768 packets, whole",
             |p| p.max_window >= Packets::ONE && p.max_window <= Packets::MAX_WINDOW
                 && p.max_window == Packets::whole(p.max_window.floor());
@@ -178,53 +186,60 @@ params! {
     }
 }
 
-/// Fractional bits of a target inside the `ratio` update: 1/256 ns, so that rounding a target costs nothing.
+/// The number of fractional bits in the target of the `ratio` update. At a resolution of 1/256 ns, rounding is
+/// negligible.
 const DELAY_Q: u32 = 8;
-/// Fractional bits of the bounds of a step: 2^-12 in log2 is 8.5e-5 of the bound, and exact for powers of two.
+/// The number of fractional bits in the step bounds. Rounding log2 to 12 fractional bits changes a bound by at most
+/// 8.5e-5 of its value, and powers of two are exact.
 const BOUND_Q: u32 = 12;
 
-/// What one ACK may do in the `steady` update: a delay that is one nanosecond off moves the next packet by half a nanosecond. 1/2 / ln 2,
-/// because steps are log2; 24 fractional bits.
-const HALF: u64 = 12_102_203;
-/// The most often that a run of ACKs far below the target doubles a step; with more, 64 bits would not hold the product.
-const LONGEST_RUN: u8 = 8;
-/// The farthest step up or down before a part is taken of it, log2 with 24 fractional bits: the product with a fraction of at most
-/// one fits 64 bits.
-const FARTHEST: i64 = 1 << 38;
-/// `strict-paper`: the largest step up, log2 with 24 fractional bits. One packet of growth by 2^16 is above the largest window, 2^15
-/// packets, so a larger step would do the same.
-const STRICT_UP: i64 = 16 << Q;
-/// `strict-paper`: the largest step down. 2^-26 of the largest window, 2^15 packets, is below the smallest that `min_window` allows.
-const STRICT_DOWN: i64 = -26 << Q;
+/// The loop gain of the `steady` update: 0.5 / ln 2 · 2^24.
+///
+/// A delay error of 1 ns moves the next packet by at most 0.5 ns. The factor 1 / ln 2 converts to log2 steps.
+const STEADY_LOOP_GAIN: u64 = 12_102_203;
+/// The maximum number of times that consecutive ACKs far below the target may double a step. A larger limit would
+/// overflow 64 bits.
+const MAX_RUN: u8 = 8;
+/// The largest step, up or down, that the `steady` update scales, as log2 with 24 fractional bits. The product of this
+/// step and a fraction of at most one fits in 64 bits.
+const MAX_STEADY_STEP: i64 = 1 << 38;
+/// `strict-paper`: the largest upward step, as log2 with 24 fractional bits. Growth by 2^16 packets already exceeds the
+/// largest window of 2^15 packets.
+const STRICT_MAX_STEP: i64 = 16 << Q;
+/// `strict-paper`: the largest downward step. The largest window times 2^-26 is below the smallest allowed
+/// `min_window`.
+const STRICT_MIN_STEP: i64 = -26 << Q;
 
-/// One flow under Poseidon: 64 bytes, constants included.
+/// The state of one Poseidon flow: 64 bytes, including constants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Poseidon {
-    /// The window, packets with 24 fractional bits.
+    /// The window in packets, with 24 fractional bits.
     window: u64,
-    last_cut: TimeGate,
-    /// The last raw RTT, ns; what Alg. 2 and the pacing gap use between ACKs.
+    last_cut: LastCut,
+    /// The last raw RTT in ns. Alg. 2 and the pacing gap use it between ACKs.
     rtt: u32,
-    /// log2(max rate) - log2(one raw window unit per nanosecond): with the logs of window and rtt it gives
-    /// log2(max/rate). 24 fractional bits. `inv-sqrt-cwnd`: with the log of its one RTT added.
+    /// log2(max rate) - log2(one raw window unit per ns), with 24 fractional bits. Adding log2(rtt) and subtracting
+    /// log2(window) gives log2(max/rate). For `inv-sqrt-cwnd`, the offset includes log2 of the network-wide RTT.
     rate_offset: i32,
-    /// A = log2(max/min), 24 fractional bits.
+    /// A = log2(max/min), with 24 fractional bits.
     span: u32,
-    /// What one unit of [`Self::scale`] adds to log2 U, 24 fractional bits (`ratio`: to the target, ns, 8 fractional bits).
+    /// The increase in log2 U per unit of [`Self::target_scale`], with 24 fractional bits. `ratio`: the increase in the
+    /// target, in ns with 8 fractional bits.
     weight: u32,
-    /// Smallest target, ns.
+    /// The smallest target in ns.
     floor: u32,
-    /// What one ns of delay takes from log2 U, m·A/p, times 2^(24 + `gain_shift`); between 2^30 and 2^31, so that any
-    /// delay fits (`ratio`: its m, ns).
+    /// The decrease in log2 U per ns of delay: m·A/p times 2^(24 + `gain_shift`). The value is between 2^30 and 2^31,
+    /// so its product with any delay fits in 64 bits. `ratio`: the m of Eq. 13 in ns.
     gain: u32,
-    /// 24 fractional bits.
+    /// The smallest window, with 24 fractional bits.
     min_window: u32,
-    /// The unloaded RTT, ns.
+    /// The unloaded RTT in ns.
     base_rtt: u32,
-    /// log2 of the strongest cut and the strongest growth, 12 fractional bits.
+    /// log2 of the strongest cut, with 12 fractional bits.
     min_step: i16,
+    /// log2 of the largest growth, with 12 fractional bits.
     max_step: i16,
-    /// Whole packets.
+    /// The largest window in whole packets.
     max_window: u16,
     gain_shift: u8,
     timeouts: u8,
@@ -233,15 +248,15 @@ pub struct Poseidon {
     update: Update,
     signal: Signal,
     strict_paper: bool,
-    /// Whether target, update or signal is another than the paper's, or its bounds are left out: the path of few flows.
+    /// Whether the target, update or signal differs from the paper's, or `strict_paper` is set.
     is_variant: bool,
-    /// `steady`: how many ACKs in a row were far below the target.
+    /// `steady`: the number of consecutive ACKs far below the target.
     run: u8,
-    /// `steady`: by how much of an RTT the next packet is early or late, in 256ths.
+    /// `steady`: how early or late the next packet leaves, in 1/256 RTT.
     jitter: i8,
 }
 
-impl Law for Poseidon {
+impl LawDefinition for Poseidon {
     const NAME: &'static str = "poseidon";
     const SOURCE: &'static str = "Wang et al., NSDI 2023, Alg. 1 and 2, Eq. 3 and 4";
     const STATE_LIMIT: usize = 64;
@@ -250,27 +265,27 @@ impl Law for Poseidon {
     fn needs(params: &PoseidonParams) -> Signals {
         match params.signal {
             Signal::MaxHopDelay => Signals::RTT | Signals::MAX_HOP_DELAY,
-            // Hops that do not speak telemetry are the point of brownfield, so their delays are used if they come.
+            // Brownfield networks have hops without telemetry, so telemetry is optional.
             Signal::Rtt | Signal::Brownfield => Signals::RTT,
         }
     }
 
     fn new(params: &PoseidonParams, path: &Path) -> Self {
         let span = log2_slow(params.max_rate.get()) - log2_slow(params.min_rate.get());
-        // One raw unit of window is 2^-24 packets; in one nanosecond that is this rate.
+        // The rate of one raw window unit (2^-24 packets) per nanosecond.
         let unit_rate = log2_slow(path.mtu.get().saturating_mul(8_000_000_000)) - (24 << Q);
-        // The largest value of `scale`, at which the target is p above its floor.
-        let largest = match params.target {
+        // The largest value of `target_scale`, at which the target is p above its floor.
+        let max_scale = match params.target {
             Target::Log | Target::Fixed => span.cast_unsigned(),
             Target::InvSqrtRate | Target::InvSqrtWindow => exp2(span / 2) - ONE.cast_unsigned(),
         };
         // m·A with 24 fractional bits: log2 U at the slowest rate and the smallest target.
-        let reach = params.step.of_floor(span.cast_unsigned());
-        let (gain, gain_shift) = normalised(reach, params.target_range.get());
+        let step_range = params.step.mul_floor(span.cast_unsigned());
+        let (gain, gain_shift) = normalise_gain(step_range, params.target_range.get());
         let (gain, weight) = match params.update {
-            Update::Distance | Update::Aimd | Update::Steady => (gain, shift_div(reach, Q, largest)),
+            Update::Distance | Update::Aimd | Update::Steady => (gain, shift_div(step_range, Q, max_scale)),
             Update::Ratio => {
-                (params.ratio_delay.get(), shift_div(params.target_range.get() << DELAY_Q, Q, largest))
+                (params.ratio_delay.get(), shift_div(params.target_range.get() << DELAY_Q, Q, max_scale))
             }
         };
         let rate_offset = log2_slow(params.max_rate.get()) - unit_rate
@@ -284,17 +299,17 @@ impl Law for Poseidon {
         };
         Self {
             window: params.initial_window.q24(),
-            last_cut: TimeGate::NEVER,
-            rtt: low_32(path.base_rtt.get()),
+            last_cut: LastCut::NEVER,
+            rtt: saturate_u32(path.base_rtt.get()),
             rate_offset: i32::try_from(rate_offset).unwrap_or(i32::MAX),
-            span: low_32(span.cast_unsigned()),
-            weight: low_32(weight),
-            floor: low_32(floor.get()),
-            gain: low_32(gain),
-            min_window: low_32(params.min_window.q24()),
-            base_rtt: low_32(path.base_rtt.get()),
-            min_step: bound(params.min_decrease),
-            max_step: bound(params.max_increase),
+            span: saturate_u32(span.cast_unsigned()),
+            weight: saturate_u32(weight),
+            floor: saturate_u32(floor.get()),
+            gain: saturate_u32(gain),
+            min_window: saturate_u32(params.min_window.q24()),
+            base_rtt: saturate_u32(path.base_rtt.get()),
+            min_step: log_bound(params.min_decrease),
+            max_step: log_bound(params.max_increase),
             max_window: u16::try_from(params.max_window.floor()).unwrap_or(u16::MAX),
             gain_shift,
             timeouts: 0,
@@ -310,38 +325,41 @@ impl Law for Poseidon {
             jitter: 0,
         }
     }
+}
 
-    /// Alg. 1, `ReceiveACK`.
+impl Law for Poseidon {
+    /// Implements `ReceiveACK` from Alg. 1.
     #[inline]
     fn on_ack(&mut self, ack: &Ack<'_>) {
         if self.is_variant {
-            return self.on_ack_of_variant(ack);
+            return self.on_ack_variant(ack);
         }
-        self.rtt = low_32(ack.rtt.get());
+        self.rtt = saturate_u32(ack.rtt.get());
         self.timeouts = 0;
         if let Some(delay) = ack.max_hop_delay {
-            let step = self.log_step(self.behind(self.rtt).cast_unsigned(), low_32(delay.get()));
-            self.follow(step, ack);
+            let step =
+                self.log_step(self.log_max_over_rate(self.rtt).cast_unsigned(), saturate_u32(delay.get()));
+            self.apply_step(step, ack);
         }
     }
 
-    /// Alg. 2, `FastRecovery`.
+    /// Implements `FastRecovery` from Alg. 2.
     fn on_loss(&mut self, loss: &Loss) {
         self.timeouts = 0;
-        self.strongest_cut(loss.now);
+        self.cut_by_max(loss.now);
     }
 
-    /// Alg. 2, `RetransmitTimeout`.
+    /// Implements `RetransmitTimeout` from Alg. 2.
     fn on_timeout(&mut self, now: Nanos) {
         self.timeouts = self.timeouts.saturating_add(1);
         if self.timeouts >= self.reset_after {
             self.shrink_to(0, now);
         } else {
-            self.strongest_cut(now);
+            self.cut_by_max(now);
         }
     }
 
-    /// Above the target delay.
+    /// Returns whether the delay is above the target.
     fn is_congested(&self, ack: &Ack<'_>) -> bool {
         self.signal_delay(ack).is_some_and(|delay| Nanos::new(u64::from(delay)) > self.target_delay())
     }
@@ -351,14 +369,14 @@ impl Law for Poseidon {
         Some(DelaySignal { delay, within_target: delay <= self.target_delay(), limit: self.delay_limit() })
     }
 
-    /// Alg. 1, lines 18-24.
+    /// Implements lines 18-24 of Alg. 1.
     #[inline]
     fn decision(&self) -> Decision {
         let window = Packets::from_q24(self.window);
         let pacing = if window < Packets::ONE {
-            // Zero but for the `steady` update.
-            let early_or_late = (i64::from(self.rtt) * i64::from(self.jitter)) >> 8;
-            Pacing::Gap(Nanos::new(self.gap(self.rtt).saturating_add_signed(early_or_late)))
+            // The jitter is zero except in the `steady` update.
+            let jitter = (i64::from(self.rtt) * i64::from(self.jitter)) >> 8;
+            Pacing::Gap(Nanos::new(self.pacing_gap(self.rtt).saturating_add_signed(jitter)))
         } else {
             Pacing::Off
         };
@@ -367,42 +385,44 @@ impl Law for Poseidon {
 }
 
 impl Poseidon {
-    /// The target delay at the present window and RTT, rounded down: what a report shows.
+    /// Returns the target delay at the current window and RTT, rounded down.
     pub fn target_delay(&self) -> Nanos {
-        let above = match self.update {
+        let above_floor = match self.update {
             Update::Distance | Update::Aimd | Update::Steady => {
-                ((self.scale() * u64::from(self.weight)) >> Q << self.gain_shift)
+                ((self.target_scale() * u64::from(self.weight)) >> Q << self.gain_shift)
                     / u64::from(self.gain.max(1))
             }
             Update::Ratio => self.target_q8() >> DELAY_Q,
         };
-        Nanos::new(above + u64::from(self.floor))
+        Nanos::new(above_floor + u64::from(self.floor))
     }
 
-    /// A queue that stays above this is not one of Poseidon's alone: see [`crate::parts::coexistence`]. Of Eq. 3 and the fixed
-    /// target, which are all that a network outside the paper's figures runs.
+    /// Returns the delay above which other traffic must be sharing the queue (see [`crate::coexistence`]).
+    ///
+    /// Valid only for Eq. 3 and the fixed target. The other targets exist to reproduce the paper's figures.
     pub fn delay_limit(&self) -> Nanos {
-        let range =
-            ((u64::from(self.span) * u64::from(self.weight)) >> Q << self.gain_shift) / u64::from(self.gain.max(1));
+        let range = ((u64::from(self.span) * u64::from(self.weight)) >> Q << self.gain_shift)
+            / u64::from(self.gain.max(1));
         let floor = Nanos::new(u64::from(self.floor));
-        limit_between(floor, floor + Nanos::new(range))
+        queue_limit(floor, floor + Nanos::new(range))
     }
 
-    /// Moves the window by log2 U: up with each ACK, down at most once per round trip.
+    /// Applies log2 U to the window: increases apply on every ACK, decreases at most once per round trip.
     #[inline]
-    fn follow(&mut self, step: i64, ack: &Ack<'_>) {
+    fn apply_step(&mut self, step: i64, ack: &Ack<'_>) {
         if step >= 0 {
-            // Line 5: window · (1 + (U - 1)/window · acked). At most 16 with 24 fractional bits: shifts by four at most.
+            // Line 5: window · (1 + (U - 1)/window · acked). U is at most 16, so the shift is at most four.
             let (mantissa, whole) = exp2_parts(step.min(self.max_step()));
             self.grow((mantissa << whole) - ONE.cast_unsigned(), ack);
-        } else if self.last_cut.since(ack.now).get() > u64::from(self.rtt) {
-            // Line 7.
+        } else if self.last_cut.elapsed(ack.now).get() > u64::from(self.rtt) {
+            // Line 7 of Alg. 1.
             self.cut(step.max(self.min_step()), ack.now);
         }
     }
 
-    /// Adds `growth` (24 fractional bits; below 2^28, or below 2^41 for at most 2^15 packets) per acknowledged packet; Alg. 1,
-    /// line 18.
+    /// Adds `growth` packets (24 fractional bits) per acknowledged packet (Alg. 1, line 18).
+    ///
+    /// `growth` must be below 2^28, or below 2^41 if the ACK covers at most 2^15 packets.
     #[inline]
     fn grow(&mut self, growth: u64, ack: &Ack<'_>) {
         if !ack.app_limited || self.strict_paper {
@@ -411,212 +431,221 @@ impl Poseidon {
         }
     }
 
-    /// The same with another target, update or signal. Kept out of the way of the paper's own path: inlined, the variants
-    /// cost it a dozen instructions.
+    /// Processes an ACK with a target, update or signal other than the paper's.
+    ///
+    /// This function is not inlined, because inlining would add a dozen instructions to the common path.
     #[cold]
     #[inline(never)]
-    fn on_ack_of_variant(&mut self, ack: &Ack<'_>) {
+    fn on_ack_variant(&mut self, ack: &Ack<'_>) {
         let last_rtt = self.rtt;
-        self.rtt = low_32(ack.rtt.get());
+        self.rtt = saturate_u32(ack.rtt.get());
         self.timeouts = 0;
         if self.update == Update::Steady {
-            self.keep_wait(last_rtt);
-            self.jitter = ack.chance.to_be_bytes()[0].cast_signed();
+            self.keep_gap(last_rtt);
+            self.jitter = ack.random.to_be_bytes()[0].cast_signed();
         }
         let Some(delay) = self.signal_delay(ack) else { return };
         let step = match self.update {
-            Update::Distance | Update::Aimd | Update::Steady => self.log_step(self.scale(), delay),
+            Update::Distance | Update::Aimd | Update::Steady => self.log_step(self.target_scale(), delay),
             Update::Ratio => self.log_ratio(delay),
         };
         if self.update == Update::Steady {
-            self.follow_steadily(step, ack);
+            self.apply_steady_step(step, ack);
         } else if self.update == Update::Aimd && step >= 0 {
-            // Swift's increase: one packet per window, or per acknowledged packet below one.
+            // Swift's increase: one packet per window, or per acknowledged packet if the window is below one packet.
             self.grow((1 << (2 * Q)) / self.window.max(1 << Q), ack);
         } else if self.strict_paper {
-            self.follow_unbounded(step, ack);
+            self.apply_unbounded_step(step, ack);
         } else {
-            self.follow(step, ack);
+            self.apply_step(step, ack);
         }
     }
 
-    /// `strict-paper`: as [`Self::follow`], by all of log2 U. Only the smallest and the largest window bound it.
-    fn follow_unbounded(&mut self, step: i64, ack: &Ack<'_>) {
+    /// `strict-paper`: applies log2 U in full. Only the smallest and largest windows bound the result.
+    fn apply_unbounded_step(&mut self, step: i64, ack: &Ack<'_>) {
         if step >= 0 {
-            let (mantissa, whole) = exp2_parts(step.min(STRICT_UP));
-            // No ACK is for more packets than the largest window. Below 2^41 times 2^15 fits 64 bits.
+            let (mantissa, whole) = exp2_parts(step.min(STRICT_MAX_STEP));
+            // No ACK covers more packets than the largest window. The product is below 2^41 · 2^15, which fits in 64
+            // bits.
             let packets = ack.packets.min(u32::from(self.max_window));
             self.grow((mantissa << whole) - ONE.cast_unsigned(), &Ack { packets, ..*ack });
-        } else if self.last_cut.since(ack.now).get() > u64::from(self.rtt) {
-            self.cut(step.max(STRICT_DOWN), ack.now);
+        } else if self.last_cut.elapsed(ack.now).get() > u64::from(self.rtt) {
+            self.cut(step.max(STRICT_MIN_STEP), ack.now);
         }
     }
 
-    /// `steady`, below one packet: writes the window anew for the RTT of this ACK, so that the flow waits as long after
-    /// it as after the last one. Alg. 1 stretches the wait with the RTT, by 1/window times what the RTT has changed.
-    fn keep_wait(&mut self, last_rtt: u32) {
+    /// `steady` below one packet: adapts the window to this ACK's RTT so that the wait after an ACK stays the same.
+    ///
+    /// Alg. 1 lengthens the wait by 1/window times the change in the RTT.
+    fn keep_gap(&mut self, last_rtt: u32) {
         if self.window < Packets::ONE.q24() {
-            let gap = u64::from(self.rtt) + self.gap(last_rtt).saturating_sub(u64::from(last_rtt));
+            let gap = u64::from(self.rtt) + self.pacing_gap(last_rtt).saturating_sub(u64::from(last_rtt));
             let window = (u64::from(self.rtt) << Packets::FRACTION_BITS) / gap.max(1);
             self.window = window.max(u64::from(self.min_window));
         }
     }
 
-    /// Moves the window by a part of log2 U: up below one packet, down below two. Otherwise as the paper does; cuts begin
-    /// earlier because a flow that the paper's cut takes below one packet would need many small steps to come back.
-    fn follow_steadily(&mut self, step: i64, ack: &Ack<'_>) {
-        let papers = if step >= 0 { Packets::ONE } else { Packets::whole(2) };
-        if self.window >= papers.q24() {
+    /// Applies a fraction of log2 U if the window is below one packet (increases) or two packets (decreases).
+    ///
+    /// Larger windows use the paper's update. The threshold for decreases is higher because a flow would need many
+    /// small steps to recover from a full cut to below one packet.
+    fn apply_steady_step(&mut self, step: i64, ack: &Ack<'_>) {
+        let threshold = if step >= 0 { Packets::ONE } else { Packets::whole(2) };
+        if self.window >= threshold.q24() {
             self.run = 0;
-            return self.follow(step, ack);
+            return self.apply_step(step, ack);
         }
-        let part = (step.clamp(-FARTHEST, FARTHEST) * self.part(step >= 0)) >> Q;
-        // Far is one doubling of the rate: m in log2 U, which is what `weight` holds for Eq. 3.
-        self.run = if step > i64::from(self.weight) { (self.run + 1).min(LONGEST_RUN) } else { 0 };
-        if part >= 0 {
-            // Below one packet each ACK is a round of its own: a factor U.
-            let (mantissa, whole) = exp2_parts(part.min(self.max_step()));
+        let partial_step =
+            (step.clamp(-MAX_STEADY_STEP, MAX_STEADY_STEP) * self.step_fraction(step >= 0)) >> Q;
+        // "Far below the target" means by more than one doubling of the rate, which is m in log2 U, the `weight` of Eq.
+        // 3.
+        self.run = if step > i64::from(self.weight) { (self.run + 1).min(MAX_RUN) } else { 0 };
+        if partial_step >= 0 {
+            // Below one packet, each ACK completes a round, so the window grows by the factor U.
+            let (mantissa, whole) = exp2_parts(partial_step.min(self.max_step()));
             let growth = (mantissa << whole) - ONE.cast_unsigned();
             self.grow((growth * self.window) >> Packets::FRACTION_BITS, ack);
         } else {
-            self.follow(part, ack);
+            self.apply_step(partial_step, ack);
         }
     }
 
-    /// How much of log2 U one ACK may move the window by: at most all, 24 fractional bits.
-    fn part(&self, grows: bool) -> i64 {
-        let gap = self.gap(self.rtt).clamp(u64::from(self.rtt), u64::from(u32::MAX));
-        // By how much log2 U moves when the delay moves by the gap: both factors have 32 bits.
+    /// Returns the fraction of log2 U that one ACK may apply: at most one, with 24 fractional bits.
+    fn step_fraction(&self, grows: bool) -> i64 {
+        let gap = self.pacing_gap(self.rtt).clamp(u64::from(self.rtt), u64::from(u32::MAX));
+        // The change in log2 U when the delay changes by one gap. Both factors fit in 32 bits.
         let per_gap = (u64::from(self.gain) * gap) >> self.gain_shift;
-        let most = if grows { HALF << self.run } else { HALF };
-        ((most << Q) / per_gap.max(1)).min(ONE.cast_unsigned()).cast_signed()
+        let max_change = if grows { STEADY_LOOP_GAIN << self.run } else { STEADY_LOOP_GAIN };
+        ((max_change << Q) / per_gap.max(1)).min(ONE.cast_unsigned()).cast_signed()
     }
 
-    /// Between two packets, for windows below one, at this RTT: ns.
+    /// Returns the gap between two packets in ns, for windows below one packet.
     #[inline]
-    fn gap(&self, rtt: u32) -> u64 {
+    fn pacing_gap(&self, rtt: u32) -> u64 {
         (u64::from(rtt) << Packets::FRACTION_BITS) / self.window.max(1)
     }
 
-    /// The delay that is held against the target, ns. `None` where nothing is known.
+    /// Returns the delay in ns that the law compares with the target, or `None` if the ACK has no telemetry.
     fn signal_delay(&self, ack: &Ack<'_>) -> Option<u32> {
         let queueing = ack.rtt - Nanos::new(u64::from(self.base_rtt));
         let delay = match self.signal {
             Signal::MaxHopDelay => ack.max_hop_delay?,
             Signal::Rtt => queueing,
             Signal::Brownfield => {
-                // Section 4.1: what the RTT holds beyond propagation and the two worst hops was not reported.
+                // Section 4.1: queueing delay beyond the two worst hops comes from hops without telemetry.
                 let forward = ack.max_hop_delay.unwrap_or(Nanos::ZERO);
                 let reverse = ack.reverse_max_hop_delay.unwrap_or(Nanos::ZERO);
                 forward.max(queueing - forward - reverse)
             }
         };
-        Some(low_32(delay.get()))
+        Some(saturate_u32(delay.get()))
     }
 
-    /// How far the target is above its floor, in units of its shape: log2(max/rate) for Eq. 3, 2^(that/2) - 1 for
-    /// Eq. 18. 24 fractional bits.
-    fn scale(&self) -> u64 {
+    /// Returns how far the target is above its floor, on the scale of the target function, with 24 fractional bits.
+    ///
+    /// This scale is x = log2(max/rate) for Eq. 3, and 2^(x/2) - 1 for Eq. 18.
+    fn target_scale(&self) -> u64 {
         match self.target {
-            Target::Log | Target::Fixed => self.behind(self.rtt).cast_unsigned(),
-            Target::InvSqrtRate => exp2(self.behind(self.rtt) / 2) - ONE.cast_unsigned(),
-            // Its RTT is in the offset; that of the flow has no part in it.
-            Target::InvSqrtWindow => exp2(self.behind(1) / 2) - ONE.cast_unsigned(),
+            Target::Log | Target::Fixed => self.log_max_over_rate(self.rtt).cast_unsigned(),
+            Target::InvSqrtRate => exp2(self.log_max_over_rate(self.rtt) / 2) - ONE.cast_unsigned(),
+            // `rate_offset` includes the network-wide RTT; the flow's RTT is not used.
+            Target::InvSqrtWindow => exp2(self.log_max_over_rate(1) / 2) - ONE.cast_unsigned(),
         }
     }
 
-    /// log2(max/rate), held within [0, A], 24 fractional bits.
+    /// Returns log2(max/rate), clamped to [0, A], with 24 fractional bits.
     #[inline]
-    fn behind(&self, rtt: u32) -> i64 {
-        let behind = i64::from(self.rate_offset) - log2(self.window) + log2(u64::from(rtt));
-        behind.clamp(0, i64::from(self.span))
+    fn log_max_over_rate(&self, rtt: u32) -> i64 {
+        let log_ratio = i64::from(self.rate_offset) - log2(self.window) + log2(u64::from(rtt));
+        log_ratio.clamp(0, i64::from(self.span))
     }
 
-    /// log2 U(T(rate), delay), Eq. 3 and 4 in one line, unbounded; at least zero when the delay is at most the target.
-    /// 24 fractional bits.
+    /// Returns the unbounded log2 U(T(rate), delay) of Eq. 3 and 4, with 24 fractional bits.
+    ///
+    /// The result is non-negative if the delay does not exceed the target.
     #[inline]
     fn log_step(&self, scale: u64, delay: u32) -> i64 {
-        // `scale` times `weight` is at most m·A, below 2^7, with 48 fractional bits.
-        let rate_part = (scale * u64::from(self.weight)) >> Q;
-        let delay_part = (i64::from(self.floor) - i64::from(delay)) * i64::from(self.gain);
-        rate_part.cast_signed() + (delay_part >> self.gain_shift)
+        // `scale` times `weight` is at most m·A < 2^7, with 48 fractional bits.
+        let rate_term = (scale * u64::from(self.weight)) >> Q;
+        let delay_term = (i64::from(self.floor) - i64::from(delay)) * i64::from(self.gain);
+        rate_term.cast_signed() + (delay_term >> self.gain_shift)
     }
 
-    /// log2 of Eq. 13, (T + m)/(delay + m), for the ablation: by difference of logs instead of a quotient.
+    /// Returns log2 of Eq. 13, (T + m)/(delay + m), as a difference of logarithms.
     fn log_ratio(&self, delay: u32) -> i64 {
         let damping = u64::from(self.gain) << DELAY_Q;
         let target = self.target_q8() + (u64::from(self.floor) << DELAY_Q);
         log2(target + damping) - log2((u64::from(delay) << DELAY_Q) + damping)
     }
 
-    /// The target above its floor, ns with 8 fractional bits, in the `ratio` update.
+    /// Returns the difference between the target and its floor in the `ratio` update, in ns with 8 fractional bits.
     fn target_q8(&self) -> u64 {
-        (self.scale() * u64::from(self.weight)) >> Q
+        (self.target_scale() * u64::from(self.weight)) >> Q
     }
 
-    /// The strongest cut as a log2, 24 fractional bits.
+    /// Returns log2 of the strongest cut, with 24 fractional bits.
     #[inline]
     fn min_step(&self) -> i64 {
         i64::from(self.min_step) << (Q - BOUND_Q)
     }
 
-    /// The strongest growth as a log2, 24 fractional bits.
+    /// Returns log2 of the largest growth, with 24 fractional bits.
     #[inline]
     fn max_step(&self) -> i64 {
         i64::from(self.max_step) << (Q - BOUND_Q)
     }
 
-    /// The strongest cut, if the gate is open.
-    fn strongest_cut(&mut self, now: Nanos) {
-        if self.last_cut.since(now).get() > u64::from(self.rtt) {
+    /// Applies the strongest cut unless the last cut was less than an RTT ago.
+    fn cut_by_max(&mut self, now: Nanos) {
+        if self.last_cut.elapsed(now).get() > u64::from(self.rtt) {
             self.cut(self.min_step(), now);
         }
     }
 
-    /// Multiplies the window by 2^`step`, a step below zero.
+    /// Multiplies the window by 2^`step`, where `step` is negative.
     #[inline]
     fn cut(&mut self, step: i64, now: Nanos) {
-        // 2^15 packets with 24 fractional bits times a number below two with as many fits 64 bits.
+        // A window of at most 2^15 packets times a factor below two, each with 24 fractional bits, fits in 64 bits.
         let (mantissa, whole) = exp2_parts(step);
         self.shrink_to((self.window * mantissa) >> ((i64::from(Q) - whole) & 63), now);
     }
 
-    /// Alg. 1, lines 18-20.
+    /// Implements lines 18-20 of Alg. 1.
     #[inline]
     fn shrink_to(&mut self, window: u64, now: Nanos) {
         let window = window.max(u64::from(self.min_window));
         if window < self.window {
-            self.last_cut.close(now);
+            self.last_cut.record(now);
         }
         self.window = window;
     }
 }
 
-/// `reach / range` (24 fractional bits, ns) as a number between 2^30 and 2^31 and the shift that undoes it.
-fn normalised(reach: u64, range: u64) -> (u64, u8) {
+/// Returns `step_range / range` (24 fractional bits per ns) as a number between 2^30 and 2^31 and its left shift.
+fn normalise_gain(step_range: u64, range: u64) -> (u64, u8) {
     let mut shift = 0;
-    let mut gain = shift_div(reach, 0, range);
+    let mut gain = shift_div(step_range, 0, range);
     while gain < 1 << 30 && shift < 62 {
         shift += 1;
-        gain = shift_div(reach, shift, range);
+        gain = shift_div(step_range, shift, range);
     }
     (gain, u8::try_from(shift).unwrap_or(u8::MAX))
 }
 
-/// log2 of a bound of the step, 12 fractional bits.
-fn bound(ratio: Fraction) -> i16 {
+/// Returns log2 of a step bound, with 12 fractional bits.
+fn log_bound(ratio: Fraction) -> i16 {
     let log = log2_slow(ratio.q32()) - (32 << Q);
     i16::try_from((log + (1 << (Q - BOUND_Q - 1))) >> (Q - BOUND_Q)).unwrap_or(0)
 }
 
-/// `(x << bits) / y`, rounded to the nearest.
+/// Returns `(x << bits) / y`, rounded to nearest.
 fn shift_div(x: u64, bits: u32, y: u64) -> u64 {
     let y = u128::from(y.max(1));
     u64::try_from(((u128::from(x) << bits) + y / 2) / y).unwrap_or(u64::MAX)
 }
 
-/// Saturates at 32 bits: 4.29 s for a time, beyond any datacenter's.
+/// Converts to 32 bits and saturates. For a time in ns, the maximum is 4.29 s, which exceeds any datacenter RTT.
 #[inline]
-fn low_32(x: u64) -> u32 {
+fn saturate_u32(x: u64) -> u32 {
     u32::try_from(x).unwrap_or(u32::MAX)
 }

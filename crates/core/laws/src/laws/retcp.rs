@@ -1,33 +1,34 @@
-//! reTCP: a TCP that jumps with the circuit of a reconfigurable datacenter.
+//! reTCP: Reno that scales its window when a circuit in a reconfigurable datacenter comes up or goes down.
 //!
 //! ```text
 //! Model      circuit comes up     w *= jump
 //!            circuit goes down    w /= jump
-//!            otherwise            Reno: slow start, one packet per round trip, half on loss
+//!            otherwise            Reno: slow start, one packet per round trip, half after a loss
 //! ```
 //!
-//! Signals    whether the circuit is up: one bit that the top-of-rack switch sets on ACKs
-//! Source     Mukerjee et al., NSDI 2020; jumps of 2 in the public kernel module
-//! Differs    the bit travels as ECE there, so ECE must not cut the window; here it is a signal of its own and marks are
-//!            ignored. A jump of 4 is 100 Gbps over 25 Gbps, the ratio of PowerTCP's Fig. 8.
-//!            A flow that does not use its window does not grow it.
-//! Limits     the other half is in the network: queues that fill before the circuit comes (`prebuffer`)
+//! Signals    the circuit state: one bit that the top-of-rack switch sets on ACKs
+//! Source     Mukerjee et al., NSDI 2020; the public kernel module uses a factor of 2
+//! Differs    - The kernel module uses the ECE bit, so ECE must not cut the window there. Here the circuit state is a
+//!              separate signal, and the law ignores marks.
+//!            - A factor of 4 is the ratio of 100 Gbps to 25 Gbps in PowerTCP's Fig. 8.
+//!            - The window does not grow while the flow is application-limited.
+//! Limits     The network must fill queues before the circuit comes up (`prebuffer`).
 
 use crate::event::{Ack, Loss};
-use crate::law::{Decision, Law, Pacing, Path};
+use crate::law::{Decision, Law, LawDefinition, Pacing, Path};
 use crate::params::params;
-use crate::parts::float::{bounded, packets, to_window};
+use crate::parts::float::{clamp, packets, to_window};
 use crate::parts::reno::Reno;
 use poseidon_types::{Nanos, Packets, Signals};
 
 params! {
-    /// reTCP's parameters.
+    /// Parameters of [`Retcp`].
     pub struct RetcpParams {
-        /// The window's factor when the circuit comes up.
+        /// The factor by which the window grows when the circuit comes up.
         jump_up: f64 = 2.0,
-        /// The window's divisor when the circuit goes down.
+        /// The divisor by which the window shrinks when the circuit goes down.
         jump_down: f64 = 2.0,
-        /// The first window (RFC 6928).
+        /// The initial window (RFC 6928).
         initial_window: Packets = Packets::whole(10),
         /// The smallest window.
         min_window: Packets = Packets::ONE,
@@ -35,7 +36,7 @@ params! {
         max_window: Packets = Packets::MAX_WINDOW,
     }
     presets {
-        "rate-ratio", "jumps of 4, the ratio of circuit to packet network in PowerTCP's Fig. 8", |p| {
+        "rate-ratio", "a factor of 4, the rate ratio of circuit to packet network in PowerTCP's Fig. 8", |p| {
             p.jump_up = 4.0;
             p.jump_down = 4.0;
         };
@@ -50,7 +51,7 @@ params! {
     }
 }
 
-/// One flow under reTCP.
+/// The state of one reTCP flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retcp {
     reno: Reno,
@@ -61,7 +62,7 @@ pub struct Retcp {
     max_window: f64,
 }
 
-impl Law for Retcp {
+impl LawDefinition for Retcp {
     const NAME: &'static str = "retcp";
     const SOURCE: &'static str = "Mukerjee et al., NSDI 2020";
     const STATE_LIMIT: usize = 64;
@@ -81,7 +82,9 @@ impl Law for Retcp {
             max_window: packets(params.max_window),
         }
     }
+}
 
+impl Law for Retcp {
     fn on_ack(&mut self, ack: &Ack<'_>) {
         match (self.circuit_up, ack.circuit_up) {
             (false, true) => self.reno.window *= self.jump_up,
@@ -90,7 +93,7 @@ impl Law for Retcp {
             _ => {}
         }
         self.circuit_up = ack.circuit_up;
-        self.reno.window = bounded(self.reno.window, self.min_window, self.max_window);
+        self.reno.window = clamp(self.reno.window, self.min_window, self.max_window);
     }
 
     fn on_loss(&mut self, _: &Loss) {
@@ -101,7 +104,7 @@ impl Law for Retcp {
         self.reno.restart(0.5, self.min_window);
     }
 
-    /// Never: it reacts to losses and circuits alone.
+    /// Always returns false: the law reacts only to losses and to the circuit state.
     fn is_congested(&self, _: &Ack<'_>) -> bool {
         false
     }
@@ -117,7 +120,7 @@ mod tests {
     use poseidon_types::{BitRate, Bytes};
 
     #[test]
-    fn jumps_with_the_circuit_and_back() {
+    fn the_window_scales_when_the_circuit_changes() {
         let path = Path {
             mtu: Bytes::new(1_000),
             line_rate: BitRate::from_gbps(25),
@@ -128,7 +131,7 @@ mod tests {
         law.on_ack(&ack(true));
         assert_eq!(law.decision().window, Packets::whole(20));
         law.on_ack(&ack(true));
-        assert_eq!(law.decision().window, Packets::whole(20), "only the change counts");
+        assert_eq!(law.decision().window, Packets::whole(20), "only a circuit change counts");
         law.on_ack(&ack(false));
         assert_eq!(law.decision().window, Packets::whole(10));
     }

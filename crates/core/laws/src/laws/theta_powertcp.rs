@@ -1,4 +1,4 @@
-//! θ-PowerTCP: PowerTCP without switch support, from the RTT and its gradient.
+//! θ-PowerTCP: PowerTCP without switch support, which estimates power from the RTT and its gradient.
 //!
 //! ```text
 //! Model      Γ = (dθ/dt + 1)·θ/τ,  with θ the RTT: queue/b + τ = θ and (dq/dt)/b = dθ/dt          (Eq. 8)
@@ -7,44 +7,45 @@
 //!
 //! Signals    the raw RTT
 //! Source     Addanki et al., NSDI 2022, section 3.5 and algorithm 2
-//! Differs    - Alg. 2 prints the power per ACK and the update once per round trip. The gradient over the gap between two
-//!              ACKs explodes as the gap goes to zero, so here, as in the public Linux code, both happen once per round
-//!              trip; preset `artifact-ns3` does both per ACK, from the reference window, with τ·1.05 and γ = 0.7.
-//!            - A gradient below -1 would make power negative: it is floored.
-//! Limits     it assumes that the bottleneck sends at full rate, so free bandwidth is only taken additively, and
-//!            it sees the sum of all queues of the path
+//! Differs    - Alg. 2 computes power per ACK and updates the window once per round trip. The gradient between two ACKs
+//!              diverges as their spacing goes to zero. As in the public Linux code, both happen once per round trip
+//!              here. The `artifact-ns3` preset does both on every ACK, from the reference window, with τ·1.05 and γ =
+//!              0.7.
+//!            - A gradient below -1 would make power negative, so gradient + 1 has a floor.
+//! Limits     The law assumes that the bottleneck sends at full rate, so it claims free bandwidth only additively. It
+//!            reacts to the sum of all queues on the path.
 
 use super::powertcp::{PowerLaw, PowerTcpParams};
 use crate::event::{Ack, Loss};
-use crate::law::{Decision, Law, Path};
+use crate::law::{Decision, Law, LawDefinition, Path};
 use crate::params::params;
 use crate::parts::float::ns;
 use poseidon_types::{BitRate, Nanos, Signals};
 
 params! {
-    /// θ-PowerTCP's parameters.
+    /// Parameters of [`ThetaPowerTcp`].
     pub struct ThetaPowerTcpParams {
-        /// γ: weight of the new window (section 3.3).
+        /// γ: the weight of the new window (section 3.3).
         gain: f64 = 0.9,
-        /// N of β = HostBw·τ/N (unstated; 10 in the public Linux code).
+        /// N in β = HostBw·τ/N (not stated; 10 in the public Linux code).
         expected_flows: f64 = 10.0,
-        /// β as a rate, if not zero: what the ns-3 artifact uses, 150 Mbps.
+        /// β as a rate, used if not zero (150 Mbps in the ns-3 artifact).
         additive_increase: BitRate = BitRate::ZERO,
-        /// τ: the base RTT of the whole network; 0 ns takes the path's own.
+        /// τ: the network-wide base RTT; 0 ns means the path's base RTT.
         network_rtt: Nanos = Nanos::ZERO,
-        /// τ is multiplied by this; the artifact allows 5 % of standing delay.
+        /// A scaling factor for τ. The artifact allows a standing delay of 5 %.
         rtt_slack: f64 = 1.0,
         /// The smallest value of gradient + 1.
         gradient_floor: f64 = 0.01,
-        /// Update with each ACK, from the window of the last round trip (artifact).
+        /// Update on every ACK, starting from the last round trip's window (artifact).
         per_ack: bool = false,
-        /// The smallest window as a rate, if not zero (artifact); otherwise one packet.
+        /// The minimum window as a rate, if not zero (artifact); otherwise the minimum is one packet.
         min_rate: BitRate = BitRate::ZERO,
-        /// τ falls to the smallest RTT seen (artifact).
+        /// Lower τ to the smallest measured RTT (artifact).
         track_min_rtt: bool = false,
     }
     presets {
-        "artifact-ns3", "the constants of the public ns-3 code, from which figures 4-7 came", |p| {
+        "artifact-ns3", "the constants of the public ns-3 code, which produced figures 4-7", |p| {
             p.gain = 0.7;
             p.additive_increase = BitRate::from_mbps(150);
             p.rtt_slack = 1.05;
@@ -62,19 +63,19 @@ params! {
     }
 }
 
-/// One flow under θ-PowerTCP.
+/// The state of one θ-PowerTCP flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThetaPowerTcp {
     law: PowerLaw,
-    /// The last sample: when, and its RTT.
-    last: Option<(Nanos, Nanos)>,
+    /// The time and the RTT of the last sample.
+    last_sample: Option<(Nanos, Nanos)>,
     rtt_slack: f64,
     gradient_floor: f64,
     per_ack: bool,
     tracks_min_rtt: bool,
 }
 
-impl Law for ThetaPowerTcp {
+impl LawDefinition for ThetaPowerTcp {
     const NAME: &'static str = "theta-powertcp";
     const SOURCE: &'static str = "Addanki et al., NSDI 2022, Alg. 2, Eq. 8";
     const STATE_LIMIT: usize = 192;
@@ -85,7 +86,7 @@ impl Law for ThetaPowerTcp {
     }
 
     fn new(params: &ThetaPowerTcpParams, path: &Path) -> Self {
-        let shared = PowerTcpParams {
+        let power_params = PowerTcpParams {
             gain: params.gain,
             expected_flows: params.expected_flows,
             additive_increase: params.additive_increase,
@@ -95,26 +96,28 @@ impl Law for ThetaPowerTcp {
             ..PowerTcpParams::default()
         };
         Self {
-            law: PowerLaw::new(&shared, path),
-            last: None,
+            law: PowerLaw::new(&power_params, path),
+            last_sample: None,
             rtt_slack: params.rtt_slack,
             gradient_floor: params.gradient_floor,
             per_ack: params.per_ack,
             tracks_min_rtt: params.track_min_rtt,
         }
     }
+}
 
+impl Law for ThetaPowerTcp {
     fn on_ack(&mut self, ack: &Ack<'_>) {
-        // Alg. 2 line 17: the snapshot's round trip is the update's.
-        let round_ends = self.law.history.round_ends(ack.acked_seq, ack.next_seq);
+        // Alg. 2 line 17: the window update uses the same round trip as the history.
+        let round_ends = self.law.history.ends_round(ack.acked_seq, ack.next_seq);
         if self.tracks_min_rtt && !ack.rtt.is_zero() {
             self.law.horizon = self.law.horizon.min(ns(ack.rtt));
         }
         if self.per_ack || round_ends {
-            self.react(ack);
+            self.update_from_rtt(ack);
         }
         if round_ends {
-            self.law.history.keep(self.law.window);
+            self.law.history.store(self.law.window);
         }
     }
 
@@ -132,10 +135,10 @@ impl Law for ThetaPowerTcp {
 }
 
 impl ThetaPowerTcp {
-    /// Alg. 2, `NormPower` and `UpdateWindow`, from two samples apart in time.
-    fn react(&mut self, ack: &Ack<'_>) {
-        let last = self.last.replace((ack.now, ack.rtt));
-        let Some((last_now, last_rtt)) = last else { return };
+    /// Implements `NormPower` and `UpdateWindow` from Alg. 2.
+    fn update_from_rtt(&mut self, ack: &Ack<'_>) {
+        let last_sample = self.last_sample.replace((ack.now, ack.rtt));
+        let Some((last_now, last_rtt)) = last_sample else { return };
         let elapsed = ns(Nanos::new(ack.now.get().wrapping_sub(last_now.get())));
         if elapsed == 0.0 {
             return;
@@ -167,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_doubled_rtt_halves_the_window_per_round() {
+    fn a_constant_doubled_rtt_halves_the_window_per_round() {
         let mut law = ThetaPowerTcp::new(&ThetaPowerTcpParams::default(), &PATH);
         for round in 1..=3 {
             law.on_ack(&ack(round, 56));
@@ -178,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rising_rtt_counts_for_more_than_a_steady_one() {
-        let window = |last| {
+    fn a_rising_rtt_cuts_more_than_a_constant_one() {
+        let window_after = |last_rtt_us| {
             let mut law = ThetaPowerTcp::new(&ThetaPowerTcpParams::default(), &PATH);
-            law.on_ack(&ack(1, last));
-            law.on_ack(&ack(2, last));
+            law.on_ack(&ack(1, last_rtt_us));
+            law.on_ack(&ack(2, last_rtt_us));
             law.on_ack(&ack(3, 56));
             law.law.window
         };
-        assert!(window(28) < window(56) && window(56) < window(80));
+        assert!(window_after(28) < window_after(56) && window_after(56) < window_after(80));
     }
 }

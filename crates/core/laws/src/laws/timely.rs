@@ -1,4 +1,4 @@
-//! TIMELY: a rate steered by the gradient of the RTT; and the patched law that has a fixed point.
+//! TIMELY: a rate controlled by the RTT gradient, and the patched law, which has a fixed point.
 //!
 //! ```text
 //! Model      rtt < T_low              R += N·δ                 N = 5 after five increases in a row
@@ -10,43 +10,44 @@
 //! ```
 //!
 //! Signals    the raw RTT, once per round trip (per segment in the paper)
-//! Source     Mittal et al., SIGCOMM 2015; patched: Zhu et al., CoNEXT 2016; constants of HPCC's public artifact
-//! Differs    - Starts at line rate, as HPCC's artifact does; the paper's C/(n+1) needs the number of flows.
-//!            - A decrease by the gradient keeps at least half of the rate; the artifact only keeps it from going negative.
-//! Limits     the unpatched law has no unique fixed point: any queue is an equilibrium (Zhu et al.)
+//! Source     Mittal et al., SIGCOMM 2015; patched: Zhu et al., CoNEXT 2016; constants from HPCC's public artifact
+//! Differs    - The flow starts at line rate, as in HPCC's artifact. The paper's initial rate, C/(n+1), requires the
+//!              number of flows.
+//!            - A gradient-based decrease keeps at least half of the rate. The artifact only prevents a negative rate.
+//! Limits     The unpatched law has no unique fixed point: any queue is an equilibrium (Zhu et al.).
 
 use crate::event::{Ack, Loss};
-use crate::law::{Decision, Law, Pacing, Path};
+use crate::law::{Decision, Law, LawDefinition, Pacing, Path};
 use crate::params::params;
 use crate::parts::ewma::blend;
-use crate::parts::float::{bounded, bytes_per_ns, ns, packets, to_rate, to_window};
-use crate::parts::gate::SeqGate;
+use crate::parts::float::{bytes_per_ns, clamp, ns, packets, to_rate, to_window};
+use crate::parts::round_trip::RoundTrip;
 use poseidon_types::{BitRate, Nanos, Packets, Signals};
 
 params! {
-    /// TIMELY's parameters.
+    /// Parameters of [`Timely`].
     pub struct TimelyParams {
         /// Below this RTT the rate always grows.
         low: Nanos = Nanos::from_micros(50),
         /// Above this RTT the rate always falls.
         high: Nanos = Nanos::from_micros(500),
-        /// What a gradient is relative to: a constant in the artifact, not a measured minimum.
+        /// The RTT that normalises the gradient; a constant in the artifact, not a measured minimum.
         min_rtt: Nanos = Nanos::from_micros(20),
-        /// Weight of a new RTT difference.
+        /// The weight of a new RTT difference sample.
         weight: f64 = 0.875,
-        /// β: strength of a decrease.
+        /// β: the decrease strength.
         beta: f64 = 0.8,
-        /// δ as a share of the line rate: 10 Mbps per 10 Gbps.
+        /// δ as a fraction of the line rate: 10 Mbps per 10 Gbps.
         increase: f64 = 0.001,
-        /// Increases in a row after which five δ are added at once.
+        /// The number of consecutive increases after which an increase adds five δ.
         hyper_after: u32 = 5,
         /// The smallest rate.
         min_rate: BitRate = BitRate::from_mbps(100),
-        /// The patched law of CoNEXT 2016.
+        /// Use the patched law from CoNEXT 2016.
         patched: bool = false,
-        /// β' of the patched law.
+        /// The β' of the patched law.
         patched_beta: f64 = 0.008,
-        /// Most packets in flight; a rate law has no window of its own.
+        /// The maximum number of packets in flight. A rate-based law does not compute a window.
         window: Packets = Packets::MAX_WINDOW,
     }
     presets {
@@ -65,14 +66,16 @@ params! {
     }
 }
 
-/// One flow under TIMELY. Rates in bytes per ns, times in ns.
+/// The state of one TIMELY flow. Rates are in bytes per ns, times in ns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timely {
     rate: f64,
     last_rtt: Option<Nanos>,
-    difference: f64,
+    /// The smoothed difference between consecutive RTTs.
+    rtt_difference: f64,
+    /// The number of consecutive increases.
     increases: u32,
-    round: SeqGate,
+    round: RoundTrip,
 
     low: f64,
     high: f64,
@@ -88,7 +91,7 @@ pub struct Timely {
     patched: bool,
 }
 
-impl Law for Timely {
+impl LawDefinition for Timely {
     const NAME: &'static str = "timely";
     const SOURCE: &'static str = "Mittal et al., SIGCOMM 2015, Alg. 1; patched: Zhu et al., CoNEXT 2016";
     const STATE_LIMIT: usize = 192;
@@ -103,9 +106,9 @@ impl Law for Timely {
         Self {
             rate: max_rate,
             last_rtt: None,
-            difference: 0.0,
+            rtt_difference: 0.0,
             increases: 0,
-            round: SeqGate::default(),
+            round: RoundTrip::default(),
             low: ns(params.low),
             high: ns(params.high),
             min_rtt: ns(params.min_rtt),
@@ -120,45 +123,47 @@ impl Law for Timely {
             patched: params.patched,
         }
     }
+}
 
+impl Law for Timely {
     fn on_ack(&mut self, ack: &Ack<'_>) {
-        if self.last_rtt.is_some() && !self.round.passes(ack.acked_seq, ack.next_seq) {
+        if self.last_rtt.is_some() && !self.round.ends_with(ack.acked_seq, ack.next_seq) {
             return;
         }
-        let Some(last) = self.last_rtt.replace(ack.rtt) else {
-            self.round.passes(ack.acked_seq, ack.next_seq);
+        let Some(last_rtt) = self.last_rtt.replace(ack.rtt) else {
+            self.round.ends_with(ack.acked_seq, ack.next_seq);
             return;
         };
         let rtt = ns(ack.rtt);
-        self.difference = blend(self.difference, rtt - ns(last), self.weight);
-        let gradient = self.difference / self.min_rtt;
+        self.rtt_difference = blend(self.rtt_difference, rtt - ns(last_rtt), self.weight);
+        let gradient = self.rtt_difference / self.min_rtt;
         let rate = if rtt < self.low {
-            self.grown()
+            self.increased_rate()
         } else if rtt > self.high {
             self.increases = 0;
             self.rate * (1.0 - self.beta * (1.0 - self.high / rtt))
         } else if self.patched {
             self.increases = 0;
-            let share = bounded(2.0 * gradient + 0.5, 0.0, 1.0);
+            let weight = clamp(2.0 * gradient + 0.5, 0.0, 1.0);
             let excess = (rtt - self.low) / self.low;
-            self.step * (1.0 - share) + self.rate * (1.0 - self.patched_beta * share * excess)
+            self.step * (1.0 - weight) + self.rate * (1.0 - self.patched_beta * weight * excess)
         } else if gradient <= 0.0 {
-            self.grown()
+            self.increased_rate()
         } else {
             self.increases = 0;
-            self.rate * bounded(1.0 - self.beta * gradient, 0.5, 1.0)
+            self.rate * clamp(1.0 - self.beta * gradient, 0.5, 1.0)
         };
-        self.rate = bounded(rate, self.min_rate, self.max_rate);
+        self.rate = clamp(rate, self.min_rate, self.max_rate);
     }
 
     fn on_loss(&mut self, _: &Loss) {}
 
     fn on_timeout(&mut self, _: Nanos) {}
 
-    /// Where Alg. 1 lowers the rate: above `high`, or above `low` and rising.
+    /// Returns whether Alg. 1 would lower the rate: the RTT is above `high`, or above `low` and rising.
     fn is_congested(&self, ack: &Ack<'_>) -> bool {
         let rtt = ns(ack.rtt);
-        rtt > self.high || (rtt >= self.low && self.difference > 0.0)
+        rtt > self.high || (rtt >= self.low && self.rtt_difference > 0.0)
     }
 
     fn decision(&self) -> Decision {
@@ -167,8 +172,8 @@ impl Law for Timely {
 }
 
 impl Timely {
-    /// One additive increase; five at once after enough of them in a row.
-    fn grown(&mut self) -> f64 {
+    /// Returns the rate after an additive increase, which is five times larger after enough consecutive increases.
+    fn increased_rate(&mut self) -> f64 {
         self.increases = self.increases.saturating_add(1);
         let steps = if self.increases > self.hyper_after { 5.0 } else { 1.0 };
         self.rate + steps * self.step
@@ -183,7 +188,7 @@ mod tests {
     const PATH: Path =
         Path { mtu: Bytes::new(1_000), line_rate: BitRate::from_gbps(10), base_rtt: Nanos::from_micros(20) };
 
-    /// Feeds one RTT sample per round trip; the rate after each, Mbps.
+    /// Feeds one RTT sample per round trip and returns the rate in Mbps after each sample.
     fn run(params: &TimelyParams, rtts_us: &[u64]) -> std::vec::Vec<u64> {
         let mut law = Timely::new(params, &PATH);
         law.rate = 0.625; // 5 Gbps
@@ -200,27 +205,27 @@ mod tests {
     }
 
     #[test]
-    fn grows_below_low_and_faster_after_five() {
+    fn the_rate_grows_below_low_and_faster_after_five_increases() {
         let rates = run(&TimelyParams::default(), &[30; 9]);
         assert_eq!(rates, [5_000, 5_010, 5_020, 5_030, 5_040, 5_050, 5_100, 5_150, 5_200]);
     }
 
     #[test]
-    fn falls_above_high_whatever_the_gradient() {
+    fn the_rate_falls_above_high_for_any_gradient() {
         // 1 - 0.8·(1 - 500/1000) = 0.6.
         assert_eq!(run(&TimelyParams::default(), &[1_000, 1_000]), [5_000, 3_000]);
     }
 
     #[test]
-    fn any_steady_queue_between_the_thresholds_lets_the_rate_grow() {
-        // No unique fixed point: at 100 us and at 400 us the law does the same.
+    fn the_rate_grows_at_any_constant_rtt_between_the_thresholds() {
+        // There is no unique fixed point: the law behaves the same at 100 us and at 400 us.
         assert_eq!(run(&TimelyParams::default(), &[100; 3]), run(&TimelyParams::default(), &[400; 3]));
     }
 
     #[test]
-    fn the_patched_law_tells_a_long_queue_from_a_short_one() {
+    fn the_patched_law_distinguishes_long_and_short_queues() {
         let patched = TimelyParams { patched: true, ..TimelyParams::default() };
-        // Steady RTTs have no gradient, so w = 1/2: half a step of 10 Mbps up, 0.4 % of the relative excess down.
+        // A constant RTT has no gradient, so w = 1/2: half a step of 10 Mbps up, 0.4 % of the relative excess down.
         assert_eq!(run(&patched, &[100, 100])[1], 5 + 5_000 - 20);
         assert_eq!(run(&patched, &[400, 400])[1], 5 + 5_000 - 140);
     }

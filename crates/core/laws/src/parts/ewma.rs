@@ -1,16 +1,17 @@
-//! Moving averages: by a fixed weight, and by how much of a round trip a sample covers.
+//! Exponential moving averages with a fixed weight, or weighted by the time that a sample covers.
 
-/// `(1 - weight)·old + weight·new`.
+/// Returns `(1 - weight)·old + weight·new`.
 #[inline]
-pub fn blend(old: f64, new: f64, weight: f64) -> f64 {
+pub(crate) fn blend(old: f64, new: f64, weight: f64) -> f64 {
     (1.0 - weight) * old + weight * new
 }
 
-/// An average over about `horizon`, of samples that each cover `elapsed` (HPCC Alg. 1 line 9, PowerTCP Alg. 1 line
-/// 24): a sample that covers the whole horizon replaces the average.
+/// Returns the average over about `horizon` after a sample that covers `elapsed`.
+///
+/// A sample that covers the whole horizon replaces the average (HPCC Alg. 1 line 9, PowerTCP Alg. 1 line 24).
 #[inline]
-pub fn over_time(average: f64, sample: f64, elapsed: f64, horizon: f64) -> f64 {
-    // Written with the comparison first, so that a horizon of zero or a NaN takes the sample.
+pub(crate) fn time_weighted_average(average: f64, sample: f64, elapsed: f64, horizon: f64) -> f64 {
+    // With the comparison in this order, a zero horizon or a NaN selects the sample.
     if elapsed < horizon { blend(average, sample, elapsed / horizon) } else { sample }
 }
 
@@ -19,12 +20,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sample_counts_for_the_time_it_covers() {
-        assert_eq!(over_time(1.0, 3.0, 0.0, 10.0), 1.0);
-        assert_eq!(over_time(1.0, 3.0, 5.0, 10.0), 2.0);
-        assert_eq!(over_time(1.0, 3.0, 10.0, 10.0), 3.0);
-        assert_eq!(over_time(1.0, 3.0, 50.0, 10.0), 3.0);
-        assert_eq!(over_time(1.0, 3.0, 0.0, 0.0), 3.0);
+    fn a_sample_is_weighted_by_the_time_it_covers() {
+        assert_eq!(time_weighted_average(1.0, 3.0, 0.0, 10.0), 1.0);
+        assert_eq!(time_weighted_average(1.0, 3.0, 5.0, 10.0), 2.0);
+        assert_eq!(time_weighted_average(1.0, 3.0, 10.0, 10.0), 3.0);
+        assert_eq!(time_weighted_average(1.0, 3.0, 50.0, 10.0), 3.0);
+        assert_eq!(time_weighted_average(1.0, 3.0, 0.0, 0.0), 3.0);
         assert_eq!(blend(0.0, 16.0, 1.0 / 16.0), 1.0);
     }
 }

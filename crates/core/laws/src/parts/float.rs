@@ -1,69 +1,72 @@
-//! The border between the integers a host speaks and the `f64` the peers' laws compute in.
+//! Conversions between a host's integer units and the `f64` arithmetic of most laws.
 //!
-//! Basic IEEE operations are exact to the last bit on every platform; anything else goes through `libm`.
+//! Basic IEEE operations produce the same bits on every platform. All other functions come from `libm`.
 
 use poseidon_types::{BitRate, Bytes, Nanos, Packets};
 
-/// `x` held between `low` and `high`; a NaN becomes `low`, so that nonsense shrinks a window instead of opening it.
+/// Clamps `x` to the range from `low` to `high`. A NaN becomes `low`, so it shrinks a window instead of opening it.
 #[inline]
-pub fn bounded(x: f64, low: f64, high: f64) -> f64 {
+pub(crate) fn clamp(x: f64, low: f64, high: f64) -> f64 {
     if x > low { if x < high { x } else { high } } else { low }
 }
 
-/// An integer as a number; saturates at 2^63. Signed integers convert in one instruction, unsigned ones do not.
+/// Converts to `f64`, saturating at 2^63. Signed integers convert in one instruction; unsigned integers do not.
 #[inline]
-fn real(x: u64) -> f64 {
+fn to_f64(x: u64) -> f64 {
     x.min(i64::MAX.cast_unsigned()).cast_signed() as f64
 }
 
-/// Nanoseconds as a number.
+/// Converts a time to nanoseconds.
 #[inline]
-pub fn ns(time: Nanos) -> f64 {
-    real(time.get())
+pub(crate) fn ns(time: Nanos) -> f64 {
+    to_f64(time.get())
 }
 
-/// Bytes as a number.
+/// Converts a size to bytes.
 #[inline]
-pub fn bytes(size: Bytes) -> f64 {
-    real(size.get())
+pub(crate) fn bytes(size: Bytes) -> f64 {
+    to_f64(size.get())
 }
 
-/// A rate in bytes per nanosecond.
+/// Converts a rate to bytes per nanosecond.
 #[inline]
-pub fn bytes_per_ns(rate: BitRate) -> f64 {
-    real(rate.get()) / 8e9
+pub(crate) fn bytes_per_ns(rate: BitRate) -> f64 {
+    to_f64(rate.get()) / 8e9
 }
 
-/// Packets as a number.
+/// Converts a window to packets.
 #[inline]
-pub fn packets(window: Packets) -> f64 {
-    real(window.q24()) / real(Packets::ONE.q24())
+pub(crate) fn packets(window: Packets) -> f64 {
+    to_f64(window.q24()) / to_f64(Packets::ONE.q24())
 }
 
-/// A window in packets, rounded down, never zero and never above [`Packets::MAX_WINDOW`].
+/// Converts packets to a window: rounded down, never zero and never above [`Packets::MAX_WINDOW`].
 #[inline]
-pub fn to_window(packets: f64) -> Packets {
-    let scaled = bounded(packets * Packets::ONE.q24() as f64, 1.0, Packets::MAX_WINDOW.q24() as f64);
-    Packets::from_q24(whole(scaled))
+pub(crate) fn to_window(packets: f64) -> Packets {
+    let scaled = clamp(packets * Packets::ONE.q24() as f64, 1.0, Packets::MAX_WINDOW.q24() as f64);
+    Packets::from_q24(floor_to_u64(scaled))
 }
 
-/// A rate from bytes per nanosecond, rounded down, never zero.
+/// Converts bytes per nanosecond to a rate: rounded down, never zero.
 #[inline]
-pub fn to_rate(bytes_per_ns: f64) -> BitRate {
-    BitRate::from_bps(whole(bounded(bytes_per_ns * 8e9, 1.0, 1e18)))
+pub(crate) fn to_rate(bytes_per_ns: f64) -> BitRate {
+    BitRate::from_bps(floor_to_u64(clamp(bytes_per_ns * 8e9, 1.0, 1e18)))
 }
 
-/// A time from nanoseconds, rounded down.
+/// Converts nanoseconds to a time, rounded down.
 #[inline]
-pub fn to_nanos(ns: f64) -> Nanos {
-    Nanos::new(whole(bounded(ns, 0.0, 1e18)))
+pub(crate) fn to_nanos(ns: f64) -> Nanos {
+    Nanos::new(floor_to_u64(clamp(ns, 0.0, 1e18)))
 }
 
-/// A non-negative number that has been bounded below 2^64, rounded down.
-#[expect(clippy::cast_possible_truncation, reason = "rounding down is meant; the caller has bounded it")]
-#[expect(clippy::cast_sign_loss, reason = "the caller has bounded it below by zero")]
+/// Rounds down. The caller has clamped `x` to [0, 2^64).
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "rounding down is intended, and the caller has clamped the value"
+)]
+#[expect(clippy::cast_sign_loss, reason = "the caller has clamped the value to at least zero")]
 #[inline]
-fn whole(x: f64) -> u64 {
+fn floor_to_u64(x: f64) -> u64 {
     x as u64
 }
 
@@ -72,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nonsense_shrinks_a_window_and_never_closes_or_opens_it() {
+    fn invalid_numbers_shrink_a_window_but_never_close_it() {
         assert_eq!(to_window(f64::NAN), Packets::from_q24(1));
         assert_eq!(to_window(-3.0), Packets::from_q24(1));
         assert_eq!(to_window(f64::INFINITY), Packets::MAX_WINDOW);

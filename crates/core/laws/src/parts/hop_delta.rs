@@ -1,31 +1,33 @@
-//! What each hop did between two ACKs: the differences that HPCC and PowerTCP compute with.
+//! The change in each hop's counters between two ACKs, for HPCC and PowerTCP.
 
 use super::float::{bytes, bytes_per_ns, ns};
 use poseidon_types::{HopPath, HopStack};
 
-/// One hop between two ACKs, in bytes and ns.
+/// The change at one hop between two ACKs, in bytes and ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HopDelta {
-    /// Time between the two records; above zero.
-    pub elapsed: f64,
-    /// Bytes the port sent in it.
-    pub sent: f64,
-    /// The queue in the newer record.
-    pub queue: f64,
-    /// The queue in the older record.
-    pub old_queue: f64,
-    /// The port's line rate, bytes per ns; above zero.
-    pub rate: f64,
+pub(crate) struct HopDelta {
+    /// The time between the two records. Always positive.
+    pub(crate) elapsed: f64,
+    /// The number of bytes that the port sent in this time.
+    pub(crate) sent: f64,
+    /// The queue length in the newer record.
+    pub(crate) queue: f64,
+    /// The queue length in the older record.
+    pub(crate) old_queue: f64,
+    /// The port's line rate in bytes per ns. Always positive.
+    pub(crate) rate: f64,
 }
 
-/// The records of the last ACK.
+/// The hop records of the last ACK.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct LastHops(HopStack);
+pub(crate) struct LastHops(HopStack);
 
 impl LastHops {
-    /// The hops whose clock has advanced since the last ACK. None where the number of hops has changed: another path is
-    /// not compared with the old one. A hop whose line rate changed is left out as well.
-    pub fn deltas<'a>(&'a self, path: HopPath<'a>) -> impl Iterator<Item = HopDelta> + 'a {
+    /// Returns the hops whose timestamp has advanced since the last ACK.
+    ///
+    /// If the number of hops has changed, the path is new and the iterator is empty. A hop whose line rate has changed
+    /// is skipped as well.
+    pub(crate) fn deltas<'a>(&'a self, path: HopPath<'a>) -> impl Iterator<Item = HopDelta> + 'a {
         let old = self.0.as_slice();
         let comparable = if old.len() == path.records.len() { old } else { &[] };
         path.records.iter().zip(comparable).filter_map(move |(new, old)| {
@@ -41,9 +43,9 @@ impl LastHops {
         })
     }
 
-    /// Keeps the records of this ACK for the next.
+    /// Stores this ACK's records for comparison with the next ACK.
     #[inline]
-    pub fn keep(&mut self, path: HopPath<'_>) {
+    pub(crate) fn store(&mut self, path: HopPath<'_>) {
         self.0.replace(path.records);
     }
 }
@@ -51,12 +53,12 @@ impl LastHops {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use poseidon_types::{BitRate, Bytes, HopRecord, Nanos, Wrap};
+    use poseidon_types::{BitRate, Bytes, CounterWrap, HopRecord, Nanos};
     use std::vec::Vec;
 
-    fn record(at: u64, sent: u64) -> HopRecord {
+    fn record(time: u64, sent: u64) -> HopRecord {
         HopRecord {
-            at: Nanos::new(at),
+            timestamp: Nanos::new(time),
             sent: Bytes::new(sent),
             queue: Bytes::ZERO,
             rate: BitRate::from_gbps(8),
@@ -64,18 +66,18 @@ mod tests {
     }
 
     #[test]
-    fn only_hops_that_advanced_on_the_same_path_are_compared() {
+    fn only_hops_with_newer_timestamps_on_the_same_path_are_compared() {
         let mut last = LastHops::default();
-        let path = |records| HopPath { records, wrap: Wrap::NEVER };
+        let path = |records| HopPath { records, wrap: CounterWrap::NEVER };
         let first = [record(100, 1_000), record(100, 1_000)];
-        assert_eq!(last.deltas(path(&first)).count(), 0, "nothing to compare with");
-        last.keep(path(&first));
+        assert_eq!(last.deltas(path(&first)).count(), 0, "there is no earlier record");
+        last.store(path(&first));
         let second = [record(150, 1_040), record(100, 1_000)];
         let deltas: Vec<_> = last.deltas(path(&second)).collect();
-        assert_eq!(deltas.len(), 1, "the second hop's clock stood still");
+        assert_eq!(deltas.len(), 1, "the timestamp of the second hop has not changed");
         assert_eq!((deltas[0].elapsed, deltas[0].sent, deltas[0].rate), (50.0, 40.0, 1.0));
-        assert_eq!(last.deltas(path(&second[..1])).count(), 0, "another path");
+        assert_eq!(last.deltas(path(&second[..1])).count(), 0, "the number of hops has changed");
         let faster = [HopRecord { rate: BitRate::from_gbps(25), ..second[0] }, second[1]];
-        assert_eq!(last.deltas(path(&faster)).count(), 0, "another port");
+        assert_eq!(last.deltas(path(&faster)).count(), 0, "the line rate has changed");
     }
 }

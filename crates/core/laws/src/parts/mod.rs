@@ -1,33 +1,27 @@
-//! Mechanisms that several laws share, each in one file: parts, not copies.
+//! Mechanisms that several laws share, one per file.
 //!
-//! | part | what it does | used by |
+//! | module | purpose | users |
 //! |---|---|---|
-//! | [`fixed_math`] | log2 and exp2 in integers, by two small tables | poseidon |
-//! | [`gate`] | once per round trip, by time or by sequence | most |
-//! | [`ewma`] | moving averages, by weight or by elapsed time | hpcc, powertcp, theta-powertcp, swift, timely, dcqcn, dctcp |
-//! | [`history`] | the window one round trip ago | powertcp, theta-powertcp |
-//! | [`hop_delta`] | what each hop did between two ACKs | hpcc, powertcp |
+//! | [`ewma`] | moving averages, by weight or by elapsed time | most laws |
+//! | [`float`] | conversions between integer units and `f64` | all laws except poseidon and fixed |
+//! | [`hop_delta`] | the change in each hop's counters between two ACKs | hpcc, powertcp |
 //! | [`hystart`] | leaving slow start before the queue overflows | cubic |
-//! | [`reno`] | slow start and congestion avoidance | dctcp, cubic, retcp |
-//! | [`spread_cut`] | a cut that takes a round trip | cubic |
-//! | [`variable_ai`] | variable additive increase (VAI) | hpcc, swift, powertcp |
-//! | [`sampling`] | sampling frequency (SF) | hpcc, swift, powertcp |
 //! | [`probabilistic`] | probabilistic feedback | hpcc, swift |
-//! | [`coexistence`] | keeping a share beside flows that fill the buffer | hosts |
-//! | [`plb`] | when to change the path (PLB) | hosts |
-//! | [`float`] | the border between integers and `f64` | the peers' laws |
+//! | [`prr`] | a cut that takes effect over one round trip | cubic |
+//! | [`reno`] | slow start and congestion avoidance | dctcp, cubic, retcp |
+//! | [`round_trip`] | limits actions to once per round trip, by time or by sequence number | most laws |
+//! | [`sampling`] | sampling frequency (SF) | hpcc, swift, powertcp |
+//! | [`variable_ai`] | variable additive increase (VAI) | hpcc, swift, powertcp |
+//! | [`window_history`] | the window one round trip ago | powertcp, theta-powertcp |
 
-pub mod coexistence;
-pub mod ewma;
-pub mod fixed_math;
-pub mod float;
-pub mod gate;
-pub mod history;
-pub mod hop_delta;
-pub mod hystart;
-pub mod plb;
-pub mod probabilistic;
-pub mod reno;
-pub mod sampling;
-pub mod spread_cut;
-pub mod variable_ai;
+pub(crate) mod ewma;
+pub(crate) mod float;
+pub(crate) mod hop_delta;
+pub(crate) mod hystart;
+pub(crate) mod probabilistic;
+pub(crate) mod prr;
+pub(crate) mod reno;
+pub(crate) mod round_trip;
+pub(crate) mod sampling;
+pub(crate) mod variable_ai;
+pub(crate) mod window_history;

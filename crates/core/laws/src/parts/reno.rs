@@ -1,65 +1,66 @@
-//! Slow start and congestion avoidance: the growth that DCTCP, CUBIC and reTCP start from (RFC 5681).
+//! Reno's slow start and congestion avoidance (RFC 5681), the basis of DCTCP, CUBIC and reTCP.
 
-use super::float::bounded;
+use super::float::clamp;
 
 /// A window in packets with a slow-start threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reno {
-    /// The window, packets.
-    pub window: f64,
-    /// Below this the window doubles per round trip, packets.
-    pub threshold: f64,
+pub(crate) struct Reno {
+    /// The window in packets.
+    pub(crate) window: f64,
+    /// The slow-start threshold in packets. Below the threshold, the window doubles every round trip.
+    pub(crate) ssthresh: f64,
 }
 
 impl Reno {
-    /// A flow in slow start.
-    pub const fn new(initial: f64) -> Self {
-        Self { window: initial, threshold: f64::INFINITY }
+    /// Starts a flow in slow start.
+    pub(crate) const fn new(initial: f64) -> Self {
+        Self { window: initial, ssthresh: f64::INFINITY }
     }
 
-    /// Whether the window is still doubling per round trip.
+    /// Returns whether the window is below the slow-start threshold.
     #[inline]
-    pub fn in_slow_start(&self) -> bool {
-        self.window < self.threshold
+    pub(crate) fn in_slow_start(&self) -> bool {
+        self.window < self.ssthresh
     }
 
-    /// Slow start: one packet per packet acknowledged, up to the threshold. Gives back the packets it did not use.
+    /// Grows the window by one packet per acknowledged packet, up to the threshold. Returns the number of acknowledged
+    /// packets that remain once the threshold is reached.
     #[inline]
-    pub fn slow_start(&mut self, acked: f64) -> f64 {
+    pub(crate) fn slow_start(&mut self, acked: f64) -> f64 {
         if !self.in_slow_start() {
             return acked;
         }
         let grown = self.window + acked;
-        self.window = if grown < self.threshold { grown } else { self.threshold };
+        self.window = if grown < self.ssthresh { grown } else { self.ssthresh };
         grown - self.window
     }
 
-    /// Congestion avoidance: `per_round` packets per round trip.
+    /// Grows the window by `per_round` packets per round trip.
     #[inline]
-    pub fn avoid_congestion(&mut self, acked: f64, per_round: f64) {
+    pub(crate) fn congestion_avoidance(&mut self, acked: f64, per_round: f64) {
         self.window += per_round * acked / self.window;
     }
 
-    /// Both, as Reno does.
+    /// Grows the window by slow start, then by congestion avoidance.
     #[inline]
-    pub fn grow(&mut self, acked: f64) {
-        let rest = self.slow_start(acked);
-        if rest > 0.0 {
-            self.avoid_congestion(rest, 1.0);
+    pub(crate) fn grow(&mut self, acked: f64) {
+        let remaining = self.slow_start(acked);
+        if remaining > 0.0 {
+            self.congestion_avoidance(remaining, 1.0);
         }
     }
 
-    /// Multiplies the window and leaves slow start.
+    /// Multiplies the window by `factor` and leaves slow start.
     #[inline]
-    pub fn cut(&mut self, factor: f64, floor: f64) {
-        self.window = bounded(self.window * factor, floor, f64::INFINITY);
-        self.threshold = self.window;
+    pub(crate) fn cut(&mut self, factor: f64, floor: f64) {
+        self.window = clamp(self.window * factor, floor, f64::INFINITY);
+        self.ssthresh = self.window;
     }
 
-    /// A timeout: the smallest window, and slow start up to `factor` of the old one.
+    /// Reacts to a timeout: restarts from the smallest window, with slow start up to `factor` times the old window.
     #[inline]
-    pub fn restart(&mut self, factor: f64, floor: f64) {
-        self.threshold = bounded(self.window * factor, 2.0, f64::INFINITY);
+    pub(crate) fn restart(&mut self, factor: f64, floor: f64) {
+        self.ssthresh = clamp(self.window * factor, 2.0, f64::INFINITY);
         self.window = floor;
     }
 }
@@ -69,8 +70,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubles_until_the_threshold_and_then_adds_one_per_round() {
-        let mut reno = Reno { window: 10.0, threshold: 20.0 };
+    fn the_window_doubles_until_the_threshold_and_then_grows_by_one_per_round() {
+        let mut reno = Reno { window: 10.0, ssthresh: 20.0 };
         reno.grow(10.0);
         assert_eq!(reno.window, 20.0);
         // One round of 20 ACKs of one packet each.

@@ -1,28 +1,29 @@
-//! Sampling frequency (SF): a decrease may take effect every so many ACKs instead of once per round trip.
+//! Sampling frequency (SF): a decrease takes effect once per fixed number of ACKs instead of once per round trip.
 //!
-//! A faster flow receives more ACKs, so it decreases more often: that is what makes rates fair sooner. Increases
-//! stay at once per round trip, or the faster flow would also increase more often.
+//! A faster flow receives more ACKs, so it decreases more often and rates become fair sooner. Increases remain limited
+//! to once per round trip; otherwise the faster flow would also increase more often.
 //!
 //! Source   Snyder and Lebeck, "Fast convergence to fairness", section IV-B
 
-/// ACKs since the reference rate last moved.
+/// Counts the ACKs since the last reference window update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Sampling {
+pub(crate) struct Sampling {
     acks: u32,
 }
 
 impl Sampling {
-    /// One more ACK; whether a decrease may move the reference now. `every` of zero switches the mechanism off:
-    /// never due, and the law's own once-per-round-trip rule decides.
+    /// Counts an ACK and returns whether a decrease may update the reference window now.
+    ///
+    /// An `interval` of zero disables the mechanism, and the law's once-per-round-trip rule applies instead.
     #[inline]
-    pub fn due(&mut self, every: u32) -> bool {
+    pub(crate) fn on_ack(&mut self, interval: u32) -> bool {
         self.acks = self.acks.saturating_add(1);
-        every != 0 && self.acks >= every
+        interval != 0 && self.acks >= interval
     }
 
-    /// The reference has moved: count anew.
+    /// Restarts the count after a reference window update.
     #[inline]
-    pub const fn moved(&mut self) {
+    pub(crate) const fn reset(&mut self) {
         self.acks = 0;
     }
 }
@@ -32,20 +33,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn due_every_thirty_acks_after_a_move() {
+    fn a_decrease_is_due_thirty_acks_after_an_update() {
         let mut sampling = Sampling::default();
         for ack in 1..=29 {
-            assert!(!sampling.due(30), "ack {ack}");
+            assert!(!sampling.on_ack(30), "ack {ack}");
         }
-        assert!(sampling.due(30));
-        assert!(sampling.due(30), "stays due until the reference moves");
-        sampling.moved();
-        assert!(!sampling.due(30));
+        assert!(sampling.on_ack(30));
+        assert!(sampling.on_ack(30), "a decrease stays due until the reference is updated");
+        sampling.reset();
+        assert!(!sampling.on_ack(30));
     }
 
     #[test]
-    fn off_is_never_due() {
+    fn a_zero_interval_is_never_due() {
         let mut sampling = Sampling { acks: u32::MAX };
-        assert!(!sampling.due(0));
+        assert!(!sampling.on_ack(0));
     }
 }

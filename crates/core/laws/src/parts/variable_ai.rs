@@ -1,71 +1,76 @@
-//! Variable additive increase (VAI): tokens earned while queues are long are spent as a larger additive increase.
+//! Variable additive increase (VAI): a flow earns tokens while queues are long and spends them on a larger increase.
 //!
-//! A queue longer than one minimum bandwidth-delay product means that a flow has joined, and a flow that has just
-//! joined means that rates are unfair; so the additive increase, which is what makes rates fair, rises for a while.
-//! A dampener keeps the larger increase from feeding on the queue that it causes itself.
+//! A queue longer than the smallest bandwidth-delay product indicates that a new flow has joined and rates are unfair.
+//! The additive increase makes rates fair, so it rises for a while. A dampener prevents feedback from the queue that
+//! the larger increase itself causes.
 //!
 //! Source   Snyder and Lebeck, "Fast convergence to fairness", algorithms 1 and 2
-//! Differs  Alg. 2 line 1 (`tokens = 1`) is a dead store and is left out: line 7's maximum is what guarantees the
-//!          base increase. Alg. 1 tests the same condition twice; once is enough. The bank is charged the undamped
-//!          tokens, and the divisor is real-valued, as printed.
+//! Differs  Alg. 2 line 1 (`tokens = 1`) is a dead store and is omitted; the maximum in line 7 guarantees the base
+//!          increase. Alg. 1 tests the same condition twice; this code tests it once. As printed in the paper, the bank
+//!          is charged for the undamped tokens, and the divisor is a real number.
 
-/// The constants of the mechanism.
+/// The VAI constants.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct VariableAiParams {
-    /// Congestion that earns one token (`AI_DIV`), in the law's unit of congestion.
-    pub per_token: f64,
-    /// Most tokens in the bank (`Bank_Cap`).
-    pub bank_cap: f64,
-    /// Most tokens spent in one update (`AI_Cap`).
-    pub spend_cap: f64,
-    /// How much dampening halves the increase (`Dampener_Constant`).
-    pub dampener_constant: f64,
+pub(crate) struct VariableAiParams {
+    /// The amount of congestion that earns one token (`AI_DIV`), in the law's congestion unit.
+    pub(crate) per_token: f64,
+    /// The maximum number of tokens in the bank (`Bank_Cap`).
+    pub(crate) bank_cap: f64,
+    /// The maximum number of tokens spent in one update (`AI_Cap`).
+    pub(crate) spend_cap: f64,
+    /// The dampener value that halves the increase (`Dampener_Constant`).
+    pub(crate) dampener_constant: f64,
 }
 
 impl VariableAiParams {
-    /// The constants of the evaluation (section VI-A): a bank of 1000, 100 tokens per update, dampener constant 8.
-    pub const fn published(per_token: f64) -> Self {
+    /// Returns the constants used in the evaluation (section VI-A).
+    pub(crate) const fn published(per_token: f64) -> Self {
         Self { per_token, bank_cap: 1_000.0, spend_cap: 100.0, dampener_constant: 8.0 }
     }
 }
 
-/// The bank of one flow. A new flow has no tokens and no dampening.
+/// One flow's token bank. A new flow has no tokens and no dampening.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
-pub struct VariableAi {
+pub(crate) struct VariableAi {
     bank: f64,
     dampener: f64,
-    worst: f64,
+    /// The largest congestion in the current round trip.
+    max_congestion: f64,
     congested: bool,
 }
 
 impl VariableAi {
-    /// One sample of congestion: queue depth in bytes (HPCC) or RTT in nanoseconds (Swift), and whether the law
-    /// calls it congestion at all.
+    /// Records a congestion sample: the queue in bytes (HPCC) or the RTT in ns (Swift).
+    ///
+    /// `congested` is true if the law treats the sample as congestion.
     #[inline]
-    pub fn observe(&mut self, measure: f64, congested: bool) {
-        if measure > self.worst {
-            self.worst = measure;
+    pub(crate) fn observe(&mut self, congestion: f64, congested: bool) {
+        if congestion > self.max_congestion {
+            self.max_congestion = congestion;
         }
         self.congested |= congested;
     }
 
-    /// A round trip has ended (Alg. 1). `threshold` is the measure above which a flow must have joined; tokens are
-    /// earned for `worst - zero`, because an RTT is never zero while a queue may be.
-    pub fn end_round(&mut self, threshold: f64, zero: f64, params: &VariableAiParams) {
-        if self.worst > threshold {
-            let earned = (self.worst - zero) / params.per_token;
+    /// Ends a round trip (Alg. 1).
+    ///
+    /// Congestion above `threshold` indicates that a flow has joined. Congestion above `baseline` earns tokens; the
+    /// baseline is zero for a queue and the base RTT for an RTT.
+    pub(crate) fn end_round(&mut self, threshold: f64, baseline: f64, params: &VariableAiParams) {
+        if self.max_congestion > threshold {
+            let earned = (self.max_congestion - baseline) / params.per_token;
             self.bank = (self.bank + earned).min(params.bank_cap);
-            self.dampener += self.worst / threshold;
+            self.dampener += self.max_congestion / threshold;
         } else if self.bank == 0.0 {
             self.dampener = if self.congested { (self.dampener - 1.0).max(0.0) } else { 0.0 };
         }
-        self.worst = 0.0;
+        self.max_congestion = 0.0;
         self.congested = false;
     }
 
-    /// How many times the base increase this update may add (Alg. 2): at least one. Tokens are only charged by an
-    /// update that moves the reference rate.
-    pub fn spend(&mut self, moves_reference: bool, params: &VariableAiParams) -> f64 {
+    /// Returns how many base increases this update may add: at least one (Alg. 2).
+    ///
+    /// Only an update that moves the reference window spends tokens.
+    pub(crate) fn spend(&mut self, moves_reference: bool, params: &VariableAiParams) -> f64 {
         let tokens = self.bank.min(params.spend_cap);
         if moves_reference {
             self.bank -= tokens;
@@ -78,16 +83,16 @@ impl VariableAi {
 mod tests {
     use super::*;
 
-    /// HPCC's constants in section V-A: 1 KB of queue per token, threshold 50 KB.
+    /// The constants for HPCC (section V-A): 1 kB of queue per token.
     const HPCC: VariableAiParams = VariableAiParams::published(1_000.0);
 
     #[test]
-    fn a_long_queue_earns_tokens_and_they_are_spent_a_hundred_at_a_time() {
+    fn a_long_queue_earns_tokens_and_updates_spend_at_most_a_hundred() {
         let mut vai = VariableAi::default();
         assert_eq!(vai.spend(true, &HPCC), 1.0);
         vai.observe(150_000.0, true);
         vai.end_round(50_000.0, 0.0, &HPCC);
-        // 150 tokens, dampener 3: 100 / (3/8 + 1).
+        // With 150 tokens and a dampener of 3, the increase is 100 / (3/8 + 1).
         assert_eq!(vai.spend(false, &HPCC), 100.0 / 1.375);
         assert_eq!(vai.spend(true, &HPCC), 100.0 / 1.375);
         assert_eq!(vai.spend(true, &HPCC), 50.0 / 1.375);
@@ -95,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dampener_only_falls_once_the_bank_is_empty() {
+    fn the_dampener_falls_only_when_the_bank_is_empty() {
         let mut vai = VariableAi::default();
         vai.observe(100_000.0, true);
         vai.end_round(50_000.0, 0.0, &HPCC);
@@ -106,13 +111,13 @@ mod tests {
         vai.spend(true, &HPCC);
         vai.observe(10_000.0, true);
         vai.end_round(50_000.0, 0.0, &HPCC);
-        assert_eq!(vai.dampener, 1.0, "some congestion: one step down");
+        assert_eq!(vai.dampener, 1.0, "with congestion, the dampener falls by one step");
         vai.end_round(50_000.0, 0.0, &HPCC);
-        assert_eq!(vai.dampener, 0.0, "no congestion: back to zero");
+        assert_eq!(vai.dampener, 0.0, "without congestion, the dampener falls to zero");
     }
 
     #[test]
-    fn the_bank_has_a_cap() {
+    fn the_bank_is_capped() {
         let mut vai = VariableAi::default();
         vai.observe(1e9, true);
         vai.end_round(50_000.0, 0.0, &HPCC);

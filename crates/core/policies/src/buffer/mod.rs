@@ -1,24 +1,32 @@
-//! How much may wait in a queue.
+//! Buffer admission: how many bytes a queue may hold.
+
+mod per_queue;
+mod shared;
 
 use core::fmt::Display;
+use poseidon_types::Bytes;
 use poseidon_types::params::{ParamError, ParamInfo, Params};
 
-use crate::table::table;
+use crate::registry::registry;
 
-/// A buffer policy: its parameters, and what it decides.
-pub trait Buffer: Params {
-    /// Its name in scenario files.
+/// A buffer policy. The implementing type holds its parameters.
+pub trait BufferPolicy: Params {
+    /// The policy's name in scenario files.
     const NAME: &'static str;
-    /// Where it is described.
+    /// The publication or program that describes the policy.
     const SOURCE: &'static str;
 
-    /// How much more may wait in a queue that holds `waiting` bytes, at a switch whose queues hold `used` in all.
-    fn room(&self, used: u64, waiting: u64) -> u64;
+    /// Returns how many more bytes a queue may hold.
+    ///
+    /// `used` is the total occupancy of the switch's queues, and `queue_len` is the length of this queue.
+    fn free_space(&self, used: Bytes, queue_len: Bytes) -> Bytes;
 }
 
-table! { AnyBuffer, Buffer, BUFFERS;
-    /// How much more may wait in a queue that holds `waiting` bytes, at a switch whose queues hold `used` in all.
-    fn room(used: u64, waiting: u64) -> u64;
+registry! { AnyBufferPolicy, BufferPolicy, BUFFER_POLICIES;
+    /// Returns how many more bytes a queue may hold.
+    ///
+    /// `used` is the total occupancy of the switch's queues, and `queue_len` is the length of this queue.
+    fn free_space(used: Bytes, queue_len: Bytes) -> Bytes;
     per_queue::PerQueue,
     shared::Shared,
 }
@@ -26,38 +34,44 @@ table! { AnyBuffer, Buffer, BUFFERS;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use poseidon_types::{Bytes, Fraction};
+    use poseidon_types::Fraction;
 
-    #[test]
-    fn a_queue_of_its_own_does_not_care_for_others() {
-        let policy = AnyBuffer::from(PerQueue { size: Bytes::new(1_000) });
-        assert_eq!((policy.room(1 << 40, 400), policy.room(0, 1_000), policy.room(0, 2_000)), (600, 0, 0));
+    fn free_space(policy: &AnyBufferPolicy, used: u64, queue_len: u64) -> u64 {
+        policy.free_space(Bytes::new(used), Bytes::new(queue_len)).get()
     }
 
     #[test]
-    fn a_shared_buffer_leaves_a_share_of_what_is_free() {
-        // One queue alone settles at alpha / (1 + alpha) of the memory (Choudhury and Hahne, section IV).
-        let policy = AnyBuffer::from(Shared { size: Bytes::new(9_000), alpha: Fraction::ratio(8, 1) });
-        let mut waiting = 0;
-        while policy.room(waiting, waiting) > 0 {
-            waiting += 1;
-        }
-        assert_eq!(waiting, 8_000);
-        // Two queues: alpha / (1 + 2 alpha) each.
-        let mut waiting = 0;
-        while policy.room(2 * waiting, waiting) > 0 {
-            waiting += 1;
-        }
-        assert_eq!(waiting, 9_000 * 8 / 17 + 1);
+    fn per_queue_buffer_ignores_other_queues() {
+        let policy = AnyBufferPolicy::from(PerQueue { size: Bytes::new(1_000) });
+        assert_eq!(free_space(&policy, 1 << 40, 400), 600);
+        assert_eq!(free_space(&policy, 0, 1_000), 0);
+        assert_eq!(free_space(&policy, 0, 2_000), 0);
     }
 
     #[test]
-    fn every_policy_has_sound_defaults_and_room_at_first() {
-        for info in BUFFERS {
-            let policy = AnyBuffer::of(info.name).expect("in the table");
+    fn shared_buffer_reaches_the_dynamic_threshold() {
+        // One queue settles at alpha / (1 + alpha) of the buffer (Choudhury and Hahne, section IV).
+        let policy = AnyBufferPolicy::from(Shared { size: Bytes::new(9_000), alpha: Fraction::ratio(8, 1) });
+        let mut queue_len = 0;
+        while free_space(&policy, queue_len, queue_len) > 0 {
+            queue_len += 1;
+        }
+        assert_eq!(queue_len, 8_000);
+        // Two queues settle at alpha / (1 + 2 alpha) each.
+        let mut queue_len = 0;
+        while free_space(&policy, 2 * queue_len, queue_len) > 0 {
+            queue_len += 1;
+        }
+        assert_eq!(queue_len, 9_000 * 8 / 17 + 1);
+    }
+
+    #[test]
+    fn default_parameters_of_every_policy_are_valid() {
+        for info in BUFFER_POLICIES {
+            let policy = AnyBufferPolicy::from_name(info.name).expect("the policy is registered");
             assert_eq!(policy.check(), Ok(()), "{}", info.name);
-            assert!(policy.room(0, 0) > 9_000, "{}: no room for a jumbo frame", info.name);
-            assert!(policy.room(u64::MAX, u64::MAX) == 0, "{}: room in a full memory", info.name);
+            assert!(free_space(&policy, 0, 0) > 9_000, "{}: a jumbo frame does not fit", info.name);
+            assert_eq!(free_space(&policy, u64::MAX, u64::MAX), 0, "{}: a full buffer has space", info.name);
         }
     }
 }

@@ -1,66 +1,66 @@
-//! `CoDel` as RFC 8289 has it, with marks for drops.
+//! `CoDel` as specified in RFC 8289, but with marks instead of drops.
 
-use super::{Departure, Mark, Memory, spacing};
+use super::{Departure, MarkPolicy, MarkState, mark_spacing};
 use poseidon_types::params::params;
 use poseidon_types::{Nanos, Picos};
 
 params! {
-    /// Marks while a queue stands above a target, ever more often.
+    /// Marks at an increasing rate while the sojourn time stays above a target.
     #[derive(Copy, Eq)]
     pub struct CodelRfc {
-        /// A packet may wait this long. RFC 8289 section 4.3.
+        /// Acceptable packet sojourn time (RFC 8289 section 4.3).
         target: Nanos = Nanos::from_millis(5),
-        /// And longer for this long, before one is marked. RFC 8289 section 4.3.
+        /// Time above the target before the first mark (RFC 8289 section 4.3).
         interval: Nanos = Nanos::from_millis(100),
     }
     presets {}
     check {}
 }
 
-impl Mark for CodelRfc {
+impl MarkPolicy for CodelRfc {
     const NAME: &'static str = "codel-rfc";
-    const SOURCE: &'static str = "RFC 8289 section 5, with a mark where it drops";
+    const SOURCE: &'static str = "RFC 8289 section 5, with marks instead of drops";
 
-    fn marks(&self, memory: &mut Memory, packet: &Departure) -> bool {
+    fn should_mark(&self, state: &mut MarkState, packet: &Departure) -> bool {
         let interval = Picos::from_nanos(self.interval);
-        let stands = self.stands(memory, packet);
-        if !memory.active {
-            if !stands {
+        let is_standing = self.is_standing_queue(state, packet);
+        if !state.marking {
+            if !is_standing {
                 return false;
             }
-            // Section 5.5: soon after the last time, go on where it stopped.
-            let recent = packet.now - memory.next < interval * 16;
-            let more = memory.count.saturating_sub(memory.last_count);
-            memory.count = if more > 1 && recent { more } else { 1 };
-            memory.last_count = memory.count;
-            memory.active = true;
-            memory.next = packet.now + spacing(interval, memory.count);
+            // Section 5.5: resume the previous marking rate if marking stopped recently.
+            let is_recent = packet.now - state.next_mark < interval * 16;
+            let delta = state.count.saturating_sub(state.last_count);
+            state.count = if delta > 1 && is_recent { delta } else { 1 };
+            state.last_count = state.count;
+            state.marking = true;
+            state.next_mark = packet.now + mark_spacing(interval, state.count);
             return true;
         }
-        if !stands {
-            memory.active = false;
+        if !is_standing {
+            state.marking = false;
             return false;
         }
-        if packet.now < memory.next {
+        if packet.now < state.next_mark {
             return false;
         }
-        memory.count = memory.count.saturating_add(1);
-        memory.next += spacing(interval, memory.count);
+        state.count = state.count.saturating_add(1);
+        state.next_mark += mark_spacing(interval, state.count);
         true
     }
 }
 
 impl CodelRfc {
-    /// Whether the queue has stood above the target for an interval.
-    fn stands(&self, memory: &mut Memory, packet: &Departure) -> bool {
-        if packet.waited < Picos::from_nanos(self.target) || packet.behind <= packet.largest {
-            memory.since = Picos::ZERO;
+    /// Returns whether the sojourn time has been above the target for one interval.
+    fn is_standing_queue(&self, state: &mut MarkState, packet: &Departure) -> bool {
+        if packet.sojourn_time < Picos::from_nanos(self.target) || packet.queue_len <= packet.max_packet {
+            state.first_above = Picos::ZERO;
             return false;
         }
-        if memory.since.is_zero() {
-            memory.since = packet.now + Picos::from_nanos(self.interval);
+        if state.first_above.is_zero() {
+            state.first_above = packet.now + Picos::from_nanos(self.interval);
             return false;
         }
-        packet.now >= memory.since
+        packet.now >= state.first_above
     }
 }

@@ -1,41 +1,46 @@
-//! `CoDel` as a Tofino program has it, which RPM builds on.
+//! `CoDel` as implemented by the Tofino P4 program that RPM extends.
+//!
+//! Unlike RFC 8289, this variant resets as soon as one packet is below the target, does not resume the previous marking
+//! rate, and has no exception for a queue of one packet.
 
-use super::{Departure, Mark, Memory, spacing};
+use super::{Departure, MarkPolicy, MarkState, mark_spacing};
 use poseidon_types::params::params;
 use poseidon_types::{Nanos, Picos};
 
 params! {
-    /// It resets the moment a packet is below the target, has no memory of the last time and no guard for the last packet.
+    /// Marks at an increasing rate while the sojourn time stays above a target. A single packet below the target resets
+    /// the state.
     #[derive(Copy, Eq)]
     pub struct CodelTofino {
-        /// A packet may wait this long. RPM section V-B.
+        /// Acceptable packet sojourn time (RPM section V-B).
         target: Nanos = Nanos::from_millis(1),
-        /// And longer for this long, before one is marked. RPM section V-B.
+        /// Time above the target before the first mark (RPM section V-B).
         interval: Nanos = Nanos::from_millis(20),
     }
     presets {}
     check {}
 }
 
-impl Mark for CodelTofino {
+impl MarkPolicy for CodelTofino {
     const NAME: &'static str = "codel-tofino";
-    const SOURCE: &'static str = "ralfkundel/p4-codel, the program RPM (section V) extends, with a mark where it drops";
+    const SOURCE: &'static str =
+        "ralfkundel/p4-codel, the program RPM (section V) extends, with marks instead of drops";
 
-    fn marks(&self, memory: &mut Memory, packet: &Departure) -> bool {
+    fn should_mark(&self, state: &mut MarkState, packet: &Departure) -> bool {
         let interval = Picos::from_nanos(self.interval);
-        if packet.waited < Picos::from_nanos(self.target) {
-            memory.active = false;
+        if packet.sojourn_time < Picos::from_nanos(self.target) {
+            state.marking = false;
             return false;
         }
-        if !memory.active {
-            (memory.active, memory.count, memory.next) = (true, 1, packet.now + interval);
+        if !state.marking {
+            (state.marking, state.count, state.next_mark) = (true, 1, packet.now + interval);
             return false;
         }
-        if packet.now <= memory.next {
+        if packet.now <= state.next_mark {
             return false;
         }
-        memory.count = memory.count.saturating_add(1);
-        memory.next += spacing(interval, memory.count);
+        state.count = state.count.saturating_add(1);
+        state.next_mark += mark_spacing(interval, state.count);
         true
     }
 }

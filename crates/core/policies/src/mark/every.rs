@@ -1,28 +1,28 @@
-//! Every n-th packet: a policy for tests, whose marks can be counted beforehand.
+//! Marks every n-th packet, for tests that need a known number of marks.
 
-use super::{Departure, Mark, Memory};
+use super::{Departure, MarkPolicy, MarkState};
 use poseidon_types::params::params;
 
 params! {
-    /// Every n-th packet of a queue is marked, whatever waits.
+    /// Marks every n-th packet in a queue, regardless of the queue length.
     #[derive(Copy, Eq)]
     pub struct Every {
-        /// How many packets; 0 for none.
+        /// Distance between marked packets; 0 disables marking.
         packets: u32 = 0,
     }
     presets {}
     check {}
 }
 
-impl Mark for Every {
+impl MarkPolicy for Every {
     const NAME: &'static str = "every";
     const SOURCE: &'static str = "for tests";
 
-    fn marks(&self, memory: &mut Memory, _: &Departure) -> bool {
+    fn should_mark(&self, state: &mut MarkState, _: &Departure) -> bool {
         if self.packets == 0 {
             return false;
         }
-        memory.count = (memory.count + 1) % self.packets;
-        memory.count == 0
+        state.count = (state.count + 1) % self.packets;
+        state.count == 0
     }
 }

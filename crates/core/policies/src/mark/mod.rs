@@ -1,57 +1,65 @@
-//! Which packets get a congestion mark, decided as a packet leaves.
+//! Congestion marking: which packets to mark when they leave a queue.
+
+mod codel_rfc;
+mod codel_tofino;
+mod every;
+mod off;
+mod red;
+mod step;
 
 use core::fmt::Display;
 use poseidon_types::params::{ParamError, ParamInfo, Params};
 use poseidon_types::{BitRate, Bytes, Picos};
 
-use crate::table::table;
+use crate::registry::registry;
 
-/// A marking policy: its parameters, and what it decides.
-pub trait Mark: Params {
-    /// Its name in scenario files.
+/// A marking policy. The implementing type holds its parameters.
+pub trait MarkPolicy: Params {
+    /// The policy's name in scenario files.
     const NAME: &'static str;
-    /// Where it is described.
+    /// The publication or program that describes the policy.
     const SOURCE: &'static str;
 
-    /// Whether the packet is marked. `memory` is the queue's own, zero at the start.
-    fn marks(&self, memory: &mut Memory, packet: &Departure) -> bool;
+    /// Returns whether to mark the packet. `state` belongs to the queue and starts with its default value.
+    fn should_mark(&self, state: &mut MarkState, packet: &Departure) -> bool;
 }
 
-/// A packet that leaves a queue.
+/// A packet that is leaving a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// When its first bit leaves.
+    /// The time at which transmission of the packet starts.
     pub now: Picos,
-    /// How long it waited.
-    pub waited: Picos,
-    /// What waits behind it.
-    pub behind: Bytes,
-    /// The largest packet there is.
-    pub largest: Bytes,
-    /// The rate of the link that it leaves by.
-    pub rate: BitRate,
-    /// A number that no other packet has: what chance is mixed from, where a policy needs it.
-    pub dice: u64,
+    /// The time that the packet has spent in the queue.
+    pub sojourn_time: Picos,
+    /// The queue length, excluding this packet.
+    pub queue_len: Bytes,
+    /// The largest packet size in the network.
+    pub max_packet: Bytes,
+    /// The egress link rate.
+    pub link_rate: BitRate,
+    /// A number that is unique to this packet. Policies that mark at random hash this number.
+    pub random_seed: u64,
 }
 
-/// What a queue remembers for its policy, whichever it is. The names are `CoDel`'s; a policy may use them as it likes.
+/// The marking state of one queue. The fields follow `CoDel`'s pseudocode; each policy uses only the fields that it
+/// needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Memory {
-    /// When something began or will have lasted; zero for not at all.
-    pub since: Picos,
-    /// When something is due.
-    pub next: Picos,
-    /// How often it happened.
+pub struct MarkState {
+    /// The time at which marking starts if the queue stays above the target. Zero while the queue is below the target.
+    pub first_above: Picos,
+    /// The time of the next mark.
+    pub next_mark: Picos,
+    /// The number of marks since marking started.
     pub count: u32,
-    /// How often it had happened when this began.
+    /// The value of `count` when marking last started.
     pub last_count: u32,
-    /// Whether it goes on.
-    pub active: bool,
+    /// Whether the queue is in the marking state.
+    pub marking: bool,
 }
 
-table! { AnyMark, Mark, MARKS;
-    /// Whether the packet is marked.
-    fn marks(memory: &mut Memory, packet: &Departure) -> bool;
+registry! { AnyMarkPolicy, MarkPolicy, MARK_POLICIES;
+    /// Returns whether to mark the packet.
+    fn should_mark(state: &mut MarkState, packet: &Departure) -> bool;
     off::Off,
     step::Step,
     red::Red,
@@ -60,13 +68,13 @@ table! { AnyMark, Mark, MARKS;
     every::Every,
 }
 
-impl AnyMark {
-    /// No packet is marked.
+impl AnyMarkPolicy {
+    /// The policy that never marks a packet.
     pub const OFF: Self = Self::Off(Off {});
 }
 
-/// `interval / sqrt(count)`, rounded down: the spacing of `CoDel`'s marks.
-pub fn spacing(interval: Picos, count: u32) -> Picos {
+/// Returns the spacing between `CoDel` marks: `interval / sqrt(count)`, rounded down.
+pub fn mark_spacing(interval: Picos, count: u32) -> Picos {
     let square = u128::from(interval.get()) * u128::from(interval.get()) / u128::from(count.max(1));
     Picos::new(u64::try_from(square.isqrt()).unwrap_or_else(|_| interval.get()))
 }
@@ -79,103 +87,104 @@ mod tests {
 
     const MS: u64 = 1_000_000_000;
 
-    /// The milliseconds at which packets are marked, one packet per 0.1 ms, each having waited 2 ms where `waits`.
-    fn marks(policy: &AnyMark, ms: u64, waits: impl Fn(u64) -> bool) -> Vec<u64> {
-        let mut memory = Memory::default();
+    /// Returns the indices of the marked packets. One packet leaves every 0.1 ms, with a sojourn time of 2 ms if
+    /// `is_congested` holds for its millisecond, and 0.5 ms otherwise.
+    fn marked_packets(policy: &AnyMarkPolicy, ms: u64, is_congested: impl Fn(u64) -> bool) -> Vec<u64> {
+        let mut state = MarkState::default();
         let packet = |tenth: u64| Departure {
             now: Picos::new(tenth * MS / 10 + 1),
-            waited: Picos::new(if waits(tenth / 10) { 2 * MS } else { MS / 2 }),
-            behind: Bytes::new(1_000_000),
-            largest: Bytes::new(1_500),
-            rate: BitRate::from_gbps(10),
-            dice: 0,
+            sojourn_time: Picos::new(if is_congested(tenth / 10) { 2 * MS } else { MS / 2 }),
+            queue_len: Bytes::new(1_000_000),
+            max_packet: Bytes::new(1_500),
+            link_rate: BitRate::from_gbps(10),
+            random_seed: 0,
         };
-        (0..ms * 10).filter(|tenth| policy.marks(&mut memory, &packet(*tenth))).collect()
+        (0..ms * 10).filter(|tenth| policy.should_mark(&mut state, &packet(*tenth))).collect()
     }
 
-    fn rfc() -> AnyMark {
+    fn codel_rfc() -> AnyMarkPolicy {
         CodelRfc { target: Nanos::from_millis(1), interval: Nanos::from_millis(20) }.into()
     }
 
-    fn tofino() -> AnyMark {
+    fn codel_tofino() -> AnyMarkPolicy {
         CodelTofino { target: Nanos::from_millis(1), interval: Nanos::from_millis(20) }.into()
     }
 
     #[test]
-    fn rfc_codel_marks_after_an_interval_and_then_ever_more_often() {
-        // After 20 ms, then gaps of 20, 20/√2, 20/√3 ms.
-        assert_eq!(marks(&rfc(), 70, |_| true), [200, 400, 542, 657]);
+    fn codel_rfc_marks_at_an_increasing_rate_after_one_interval() {
+        // The first mark comes after 20 ms, followed by gaps of 20, 20/√2 and 20/√3 ms.
+        assert_eq!(marked_packets(&codel_rfc(), 70, |_| true), [200, 400, 542, 657]);
     }
 
     #[test]
-    fn rfc_codel_remembers_how_often_it_marked() {
-        // A pause of 30 ms: it comes back at the rate it had.
-        let seen = marks(&rfc(), 200, |ms| !(80..110).contains(&ms));
-        let after: Vec<u64> = seen.iter().copied().filter(|tenth| *tenth > 1_100).collect();
-        assert!(after[1] - after[0] < 120, "{seen:?}");
+    fn codel_rfc_resumes_the_previous_marking_rate() {
+        // After 30 ms below the target, marking resumes at the previous rate.
+        let marked = marked_packets(&codel_rfc(), 200, |ms| !(80..110).contains(&ms));
+        let resumed: Vec<u64> = marked.iter().copied().filter(|tenth| *tenth > 1_100).collect();
+        assert!(resumed[1] - resumed[0] < 120, "{marked:?}");
     }
 
     #[test]
-    fn tofino_codel_waits_an_interval_each_time() {
-        // Armed at 0; then after 20, 20 + 20/√2, + 20/√3 ms, with the first packet later than that.
-        assert_eq!(marks(&tofino(), 70, |_| true), [201, 342, 457, 557, 647]);
-        let paused = marks(&tofino(), 60, |ms| ms != 30);
-        assert_eq!(paused, [201, 511], "one packet below the target and it starts anew");
+    fn codel_tofino_restarts_after_one_packet_below_the_target() {
+        // The first mark comes 20 ms after the first packet, followed by gaps of 20/√2 and 20/√3 ms.
+        assert_eq!(marked_packets(&codel_tofino(), 70, |_| true), [201, 342, 457, 557, 647]);
+        let interrupted = marked_packets(&codel_tofino(), 60, |ms| ms != 30);
+        assert_eq!(interrupted, [201, 511], "a packet below the target resets the state");
     }
 
     #[test]
-    fn red_marks_a_rising_share() {
-        let policy = AnyMark::from(Red {
+    fn red_probability_rises_linearly() {
+        let policy = AnyMarkPolicy::from(Red {
             min: Bytes::new(100),
             max: Bytes::new(200),
             probability: Fraction::ratio(1, 5),
             per: BitRate::from_gbps(25),
         });
-        let share = |behind, gbps| {
-            let marked = (0..10_000u64).filter(|packet| {
+        let count_marked = |queue_len, gbps| {
+            let marked = (0..10_000u64).filter(|seed| {
                 let departure = Departure {
                     now: Picos::ZERO,
-                    waited: Picos::ZERO,
-                    behind: Bytes::new(behind),
-                    largest: Bytes::new(1),
-                    rate: BitRate::from_gbps(gbps),
-                    dice: *packet,
+                    sojourn_time: Picos::ZERO,
+                    queue_len: Bytes::new(queue_len),
+                    max_packet: Bytes::new(1),
+                    link_rate: BitRate::from_gbps(gbps),
+                    random_seed: *seed,
                 };
-                policy.marks(&mut Memory::default(), &departure)
+                policy.should_mark(&mut MarkState::default(), &departure)
             });
             marked.count()
         };
         for gbps in [25, 100] {
-            let behind = |bytes: u64| bytes * gbps / 25;
-            assert_eq!((share(behind(100), gbps), share(behind(201), gbps)), (0, 10_000));
-            assert!((900..1_100).contains(&share(behind(150), gbps)), "{gbps}");
-            assert!((1_900..2_100).contains(&share(behind(200), gbps)), "{gbps}");
+            let scaled = |bytes: u64| bytes * gbps / 25;
+            assert_eq!((count_marked(scaled(100), gbps), count_marked(scaled(201), gbps)), (0, 10_000));
+            assert!((900..1_100).contains(&count_marked(scaled(150), gbps)), "{gbps}");
+            assert!((1_900..2_100).contains(&count_marked(scaled(200), gbps)), "{gbps}");
         }
     }
 
-    /// What must hold for every policy of the table: its defaults pass its own checks, its parameters can be read back from
-    /// what they show, and an empty queue that nobody waited in is never marked.
+    /// Checks that every policy conforms: the defaults are in range, printed parameters parse to the same values, and
+    /// packets are not marked while the queue is empty.
     #[test]
-    fn every_policy_has_sound_defaults_and_leaves_an_empty_queue_alone() {
-        for info in MARKS {
-            let policy = AnyMark::of(info.name).expect("in the table");
+    fn every_policy_has_valid_defaults_and_does_not_mark_on_an_empty_queue() {
+        for info in MARK_POLICIES {
+            let policy = AnyMarkPolicy::from_name(info.name).expect("the policy is registered");
             assert_eq!(policy.check(), Ok(()), "{}", info.name);
-            let mut again = policy.clone();
-            policy.each(&mut |param, value| {
-                again.set(param.name, &std::format!("{value}")).expect("reads what it shows");
+            let mut parsed = policy.clone();
+            policy.for_each(&mut |param, value| {
+                parsed.set(param.name, &std::format!("{value}")).expect("printed values are valid");
             });
-            assert_eq!(again, policy);
-            let mut memory = Memory::default();
+            assert_eq!(parsed, policy);
+            let mut state = MarkState::default();
             for us in 0..100_000 {
                 let packet = Departure {
                     now: Picos::new(us * 1_000_000),
-                    waited: Picos::ZERO,
-                    behind: Bytes::ZERO,
-                    largest: Bytes::new(1_500),
-                    rate: BitRate::from_gbps(10),
-                    dice: us,
+                    sojourn_time: Picos::ZERO,
+                    queue_len: Bytes::ZERO,
+                    max_packet: Bytes::new(1_500),
+                    link_rate: BitRate::from_gbps(10),
+                    random_seed: us,
                 };
-                assert!(!policy.marks(&mut memory, &packet), "{} at {us} us", info.name);
+                assert!(!policy.should_mark(&mut state, &packet), "{} at {us} us", info.name);
             }
         }
     }

@@ -1,21 +1,21 @@
-//! No marks.
+//! No marking.
 
-use super::{Departure, Mark, Memory};
+use super::{Departure, MarkPolicy, MarkState};
 use poseidon_types::params::params;
 
 params! {
-    /// No packet is marked.
+    /// Never marks a packet.
     #[derive(Copy, Eq)]
     pub struct Off {}
     presets {}
     check {}
 }
 
-impl Mark for Off {
+impl MarkPolicy for Off {
     const NAME: &'static str = "off";
     const SOURCE: &'static str = "no marks";
 
-    fn marks(&self, _: &mut Memory, _: &Departure) -> bool {
+    fn should_mark(&self, _: &mut MarkState, _: &Departure) -> bool {
         false
     }
 }

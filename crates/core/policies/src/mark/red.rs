@@ -1,21 +1,22 @@
-//! RED on the instantaneous queue, as DCQCN uses it.
+//! RED on the instantaneous queue length, as in DCQCN.
 
-use super::{Departure, Mark, Memory};
-use poseidon_types::chance::mix;
+use super::{Departure, MarkPolicy, MarkState};
 use poseidon_types::params::params;
+use poseidon_types::random::splitmix64;
 use poseidon_types::{BitRate, Bytes, Fraction};
 
 params! {
-    /// A share of the packets is marked that rises from none at `min` bytes behind them to `probability` at `max`; all beyond.
+    /// Marks with a probability that rises from 0 at `min` to `probability` at `max`. Marks every packet above `max`.
     #[derive(Copy, Eq)]
     pub struct Red {
-        /// Up to this, no packet is marked. DCQCN's Kmin at 40 Gbps.
+        /// Largest queue length at which no packet is marked (DCQCN's Kmin at 40 Gbps).
         min: Bytes = Bytes::new(5_000),
-        /// Beyond this, every packet is. DCQCN's Kmax.
+        /// Queue length above which every packet is marked (DCQCN's Kmax).
         max: Bytes = Bytes::new(200_000),
-        /// The share at `max`. DCQCN's Pmax.
+        /// Marking probability at `max` (DCQCN's Pmax).
         probability: Fraction = Fraction::ratio(1, 100),
-        /// The rate that `min` and `max` are for: they grow with that of a link, as in HPCC's artifact. 0 bps takes them as they are.
+        /// Link rate to which `min` and `max` apply. Both thresholds scale with the link rate, as in HPCC's artifact; 0
+        /// bps disables scaling.
         per: BitRate = BitRate::ZERO,
     }
     presets {}
@@ -24,31 +25,32 @@ params! {
     }
 }
 
-impl Mark for Red {
+impl MarkPolicy for Red {
     const NAME: &'static str = "red";
     const SOURCE: &'static str = "DCQCN (SIGCOMM'15) figure 5";
 
-    fn marks(&self, _: &mut Memory, packet: &Departure) -> bool {
-        let (min, max) = (self.scaled(self.min, packet.rate), self.scaled(self.max, packet.rate));
-        let behind = u128::from(packet.behind.get());
-        if behind <= min {
+    fn should_mark(&self, _: &mut MarkState, packet: &Departure) -> bool {
+        let min = self.scale_threshold(self.min, packet.link_rate);
+        let max = self.scale_threshold(self.max, packet.link_rate);
+        let queue_len = u128::from(packet.queue_len.get());
+        if queue_len <= min {
             return false;
         }
-        if behind > max {
+        if queue_len > max {
             return true;
         }
-        let share = u128::from(self.probability.q32()) * (behind - min) / (max - min);
-        u128::from(mix(packet.dice) >> 32) < share
+        let probability_q32 = u128::from(self.probability.q32()) * (queue_len - min) / (max - min);
+        u128::from(splitmix64(packet.random_seed) >> 32) < probability_q32
     }
 }
 
 impl Red {
-    /// A threshold at a link of this rate.
-    fn scaled(&self, threshold: Bytes, rate: BitRate) -> u128 {
+    /// Returns a threshold in bytes, scaled to the link rate.
+    fn scale_threshold(&self, threshold: Bytes, link_rate: BitRate) -> u128 {
         let bytes = u128::from(threshold.get());
         match self.per.get() {
             0 => bytes,
-            per => bytes * u128::from(rate.get()) / u128::from(per),
+            per => bytes * u128::from(link_rate.get()) / u128::from(per),
         }
     }
 }

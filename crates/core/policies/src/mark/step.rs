@@ -1,26 +1,27 @@
-//! DCTCP's step.
+//! DCTCP's threshold marking.
 
-use super::{Departure, Mark, Memory};
+use super::{Departure, MarkPolicy, MarkState};
 use poseidon_types::Bytes;
 use poseidon_types::params::params;
 
 params! {
-    /// Every packet that leaves more than a threshold behind it is marked.
+    /// Marks a packet if the queue behind it exceeds a threshold.
     #[derive(Copy, Eq)]
     pub struct Step {
-        /// What may wait behind a packet without a mark. 65 packets of 1500 B, DCTCP's choice for 10 Gbps.
+        /// Largest queue length at which no packet is marked. The default is 65 packets of 1500 B, DCTCP's choice for
+        /// 10 Gbps.
         threshold: Bytes = Bytes::new(97_500),
     }
     presets {}
     check {}
 }
 
-impl Mark for Step {
+impl MarkPolicy for Step {
     const NAME: &'static str = "step";
-    const SOURCE: &'static str = "DCTCP (SIGCOMM'10) section 3.1, on the queue a packet leaves";
+    const SOURCE: &'static str = "DCTCP (SIGCOMM'10) section 3.1, checked when a packet leaves the queue";
 
     #[inline]
-    fn marks(&self, _: &mut Memory, packet: &Departure) -> bool {
-        packet.behind > self.threshold
+    fn should_mark(&self, _: &mut MarkState, packet: &Departure) -> bool {
+        packet.queue_len > self.threshold
     }
 }

@@ -1,79 +1,77 @@
-//! Hosts, a rack at a time: the transport around a law.
+//! Hosts and their transport, simulated one rack at a time.
 //!
-//! A host's wire serves its lanes by priority, and in each lane replies first and then, in turn, the connections that may send. A
-//! connection may send when it has data, its window has room and its pacing allows it; it is asked again when a reply or a
-//! timer changes any of that.
+//! A host serves its priorities in strict order. Within a priority, replies are sent first, and then the
+//! ready connections take turns. A connection is ready if it has data, its window has space and pacing allows
+//! a packet. The host rechecks these conditions when a reply or a timer changes the connection's state.
 
 mod receiving;
 mod sending;
 
-pub(crate) use sending::entropy_of;
-
 use core::cmp::Reverse;
 use poseidon_plan::records::{ReceiverRow, SenderRow};
 use poseidon_plan::traffic::Event;
-use poseidon_types::{Bytes, Nanos, Picos};
+use poseidon_types::{Bytes, ConnectionId, HostId, MessageId, Picos};
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::calendar::AT_ONCE;
-use crate::connection::Sender;
-use crate::packet::{Fifo, Kind, NONE, Packet};
-use crate::reply::Receiver;
-use crate::schedule::waiting_for;
+use crate::calendar::PREFETCH_BATCH;
+use crate::context::ShardContext;
+use crate::packet::{Fifo, Packet, PacketId, PacketKind};
+use crate::receiver::Receiver;
+use crate::schedule::dependents_of;
+use crate::sender::Sender;
 use crate::wire::Wire;
-use crate::world::World;
 
-/// The two ends of all connections, and which messages wait for which.
-pub(crate) struct Ends {
+/// Both ends of all connections, and the state of message dependencies.
+pub(crate) struct Endpoints {
     senders: Vec<Option<Box<Sender>>>,
     receivers: Vec<Receiver>,
-    /// By message: how many others it still waits for. Empty where none waits.
-    waits_for: Vec<u32>,
-    /// By message: whether its time has come before its turn. Empty where none waits.
-    is_early: Vec<bool>,
+    /// The number of unmet dependencies of each message. Empty if the plan has no dependencies.
+    unmet_dependencies: Vec<u32>,
+    /// Whether each message is due. A due message may still have to wait for earlier messages on its
+    /// connection. Empty if the plan has no dependencies.
+    is_due: Vec<bool>,
 }
 
-impl Ends {
-    pub(crate) fn new(world: &World<'_>) -> Self {
-        let connections = world.plan.connections.len();
-        let waits_for = world.schedule.waits_for.clone();
+impl Endpoints {
+    pub(crate) fn new(ctx: &ShardContext<'_>) -> Self {
+        let connections = ctx.plan.connections.len();
+        let unmet_dependencies = ctx.schedule.dependency_counts.clone();
         Self {
             senders: (0..connections).map(|_| None).collect(),
             receivers: vec![Receiver::NEW; connections],
-            is_early: vec![false; waits_for.len()],
-            waits_for,
+            is_due: vec![false; unmet_dependencies.len()],
+            unmet_dependencies,
         }
     }
 
-    /// Brings the end that a packet is for into the cache.
+    /// Prefetches the state of the endpoint that will receive a packet.
     #[inline]
-    fn touch(&self, packet: &Packet) {
-        let connection = packet.connection as usize;
-        if packet.tag.kind() == Kind::Data {
-            core::hint::black_box(self.receivers.get(connection).map(|receiver| receiver.cumulative));
+    fn prefetch(&self, packet: &Packet) {
+        let connection = packet.connection().index();
+        if packet.tag.kind() == PacketKind::Data {
+            core::hint::black_box(self.receivers.get(connection).map(|receiver| receiver.next_expected));
         } else if let Some(Some(sender)) = self.senders.get(connection) {
             core::hint::black_box((sender.una, sender.srtt));
         }
     }
 
-    /// Writes down one end of a connection, as it is before what happens at `now`.
-    fn sample(&self, world: &mut World<'_>, watched: Watched, now: u64) {
-        let at = Picos::new(now);
-        match watched {
-            Watched::Sender(connection) => {
-                if let Some(sender) = &self.senders[connection as usize] {
-                    world.rows.senders.push(SenderRow {
-                        at,
+    /// Records the state of one end of a connection before the events at `now` are processed.
+    fn sample(&self, ctx: &mut ShardContext<'_>, end: WatchedEnd, now: Picos) {
+        match end {
+            WatchedEnd::Sender(connection) => {
+                if let Some(sender) = &self.senders[connection.index()] {
+                    ctx.rows.senders.push(SenderRow {
+                        time: now,
                         connection,
                         window: sender.decision.window,
                         in_flight: sender.in_flight,
-                        srtt: Nanos::new(sender.srtt),
+                        srtt: sender.srtt,
                     });
                 }
             }
-            Watched::Receiver(connection) => {
-                let received = Bytes::new(self.receivers[connection as usize].bytes);
-                world.rows.receivers.push(ReceiverRow { at, connection, received });
+            WatchedEnd::Receiver(connection) => {
+                let received = Bytes::new(self.receivers[connection.index()].received_bytes);
+                ctx.rows.receivers.push(ReceiverRow { time: now, connection, received });
             }
         }
     }
@@ -81,9 +79,9 @@ impl Ends {
 
 /// One end of a watched connection.
 #[derive(Clone, Copy, Debug)]
-enum Watched {
-    Sender(u32),
-    Receiver(u32),
+enum WatchedEnd {
+    Sender(ConnectionId),
+    Receiver(ConnectionId),
 }
 
 /// A rack of hosts.
@@ -91,269 +89,283 @@ enum Watched {
 pub(crate) struct Rack {
     rack: u32,
     hosts: Vec<Host>,
-    /// By host and priority.
-    lanes: Vec<Lane>,
-    timers: BinaryHeap<Reverse<(u64, Timer)>>,
-    /// The messages that its hosts will send without waiting for others, in order of time, last first.
-    messages: Vec<u32>,
-    /// The ends of watched connections that are here.
-    watched: Vec<Watched>,
+    /// Transmit queues, indexed by host and priority.
+    tx_queues: Vec<TxQueue>,
+    timers: BinaryHeap<Reverse<(Picos, Timer)>>,
+    /// The rack's messages that have no dependencies, latest first.
+    messages: Vec<MessageId>,
+    /// The ends of watched connections that are in this rack.
+    watched: Vec<WatchedEnd>,
 }
 
 #[derive(Clone, Debug)]
 struct Host {
     wire: Wire,
-    /// When its wire is free.
-    free_at: u64,
-    /// Whether a timer waits for that.
-    waits: bool,
-    /// The priorities that its switch has stopped.
-    stopped: u8,
+    /// The time at which the wire becomes free.
+    free_at: Picos,
+    /// Whether a [`Timer::WireFree`] timer is set.
+    wire_timer_set: bool,
+    /// A bit mask of the priorities that PFC has paused.
+    paused: u8,
 }
 
+/// A host's transmit queue for one priority.
 #[derive(Clone, Debug)]
-struct Lane {
+struct TxQueue {
     replies: Fifo,
-    /// Connections that may send, in turn.
-    ready: VecDeque<u32>,
+    /// Connections that may send, in round-robin order.
+    ready: VecDeque<ConnectionId>,
 }
 
-/// What a timer is for. The order decides between timers of one instant.
+/// Rack timers. Timers that expire at the same time run in the order of the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// Watched connections are written down.
+    /// The watched connections are sampled.
     Sample,
-    /// Something happens to the link of a host.
-    Change(u32),
-    /// The wire of the host at this place is free.
-    Wire(u32),
-    /// A connection's pacing lets the next packet go.
-    Pace(u32),
-    /// A connection has heard nothing for long.
-    Silence(u32),
-    /// What a receiver holds is acknowledged.
-    Reply(u32),
-    /// A message without a size ends.
-    Stop(u32),
-    /// The next message of the rack's list is handed over.
-    Message,
-    /// A message that waited for others is handed over.
-    Late(u32),
+    /// A link change is applied to a host's wire. The value is an index into the plan's link changes.
+    LinkChange(u32),
+    /// The wire of the host in this slot becomes free.
+    WireFree(u32),
+    /// Pacing allows a connection to send its next packet.
+    Pacing(ConnectionId),
+    /// A connection's retransmission timeout expires.
+    Rto(ConnectionId),
+    /// A delayed ACK reaches its deadline.
+    DelayedAck(ConnectionId),
+    /// An open-ended message ends.
+    EndOpenMessage(ConnectionId),
+    /// The next message in the rack's list is due.
+    NextMessage,
+    /// A message whose dependencies are met is due.
+    DependentMessage(MessageId),
 }
 
 impl Rack {
-    pub(crate) fn new(world: &World<'_>, rack: u32) -> Self {
-        let hosts = world.network.hosts_in(rack);
-        let lanes = hosts.len() * usize::from(world.plan.switch.priorities);
-        let host = |host| Host { wire: world.network.host_wire(host), free_at: 0, waits: false, stopped: 0 };
+    pub(crate) fn new(ctx: &ShardContext<'_>, rack: u32) -> Self {
+        let hosts = ctx.network.hosts_in(rack);
+        let tx_queues = hosts.len() * usize::from(ctx.plan.switch.priorities);
+        let new_host = |number| Host {
+            wire: ctx.network.host_wire(HostId::new(number)),
+            free_at: Picos::ZERO,
+            wire_timer_set: false,
+            paused: 0,
+        };
         Self {
             rack,
-            hosts: hosts.map(host).collect(),
-            lanes: vec![Lane { replies: Fifo::EMPTY, ready: VecDeque::new() }; lanes],
+            hosts: hosts.map(new_host).collect(),
+            tx_queues: vec![TxQueue { replies: Fifo::EMPTY, ready: VecDeque::new() }; tx_queues],
             timers: BinaryHeap::new(),
             messages: Vec::new(),
             watched: Vec::new(),
         }
     }
 
-    /// Gives the rack the messages of its hosts, in order of time, and the changes of their links.
-    pub(crate) fn start(&mut self, world: &mut World<'_>, mut messages: Vec<u32>) {
+    /// Sets the timers for messages, link changes and samples. `messages` must be sorted by time.
+    pub(crate) fn start(&mut self, ctx: &mut ShardContext<'_>, mut messages: Vec<MessageId>) {
         messages.reverse();
         self.messages = messages;
-        self.arm_message(world);
-        let node = world.network.rack_node(self.rack);
-        for (index, change) in (0..).zip(&world.plan.changes) {
-            if world.network.behind(change.switch, change.port).1 == node {
-                self.timers.push(Reverse((change.at.get(), Timer::Change(index))));
+        self.arm_next_message(ctx);
+        let node = ctx.network.rack_node(self.rack);
+        for (index, change) in (0..).zip(&ctx.plan.link_changes) {
+            if ctx.network.peer_of(change.switch, change.port).node == node {
+                self.timers.push(Reverse((change.time, Timer::LinkChange(index))));
             }
         }
-        for connection in &world.plan.watched_connections {
-            let ends = world.plan.connections[*connection as usize];
-            let is_here = |host| world.network.place(host).rack == self.rack;
-            self.watched.extend(is_here(ends.from).then_some(Watched::Sender(*connection)));
-            self.watched.extend(is_here(ends.to).then_some(Watched::Receiver(*connection)));
+        for connection in &ctx.plan.watched_connections {
+            let ends = ctx.plan.connections[connection.index()];
+            let is_local = |host| ctx.network.locate(host).rack == self.rack;
+            self.watched.extend(is_local(ends.from).then_some(WatchedEnd::Sender(*connection)));
+            self.watched.extend(is_local(ends.to).then_some(WatchedEnd::Receiver(*connection)));
         }
-        self.arm_sample(world, 0);
-        self.arm_visit(world);
+        self.arm_sample(ctx, Picos::ZERO);
+        self.schedule_next_visit(ctx);
     }
 
-    /// Writes down the watched connections.
-    pub(crate) fn sample(&self, world: &mut World<'_>, ends: &Ends, now: u64) {
-        for watched in &self.watched {
-            ends.sample(world, *watched, now);
+    /// Records the state of the watched connections.
+    pub(crate) fn sample(&self, ctx: &mut ShardContext<'_>, endpoints: &Endpoints, now: Picos) {
+        for end in &self.watched {
+            endpoints.sample(ctx, *end, now);
         }
     }
 
-    /// Sets the timer of the next sample after `now`, if there is one before the run ends.
-    fn arm_sample(&mut self, world: &World<'_>, now: u64) {
-        if let Some(next) = world.next_sample(now).filter(|_| !self.watched.is_empty()) {
+    /// Sets the timer for the next sample after `now` if that sample is due before the end of the run.
+    fn arm_sample(&mut self, ctx: &ShardContext<'_>, now: Picos) {
+        if let Some(next) = ctx.next_sample(now).filter(|_| !self.watched.is_empty()) {
             self.timers.push(Reverse((next, Timer::Sample)));
         }
     }
 
-    /// Everything that happens in this rack in the present window, in order of time.
-    pub(crate) fn visit(&mut self, world: &mut World<'_>, ends: &mut Ends) {
-        let batch = world.calendar.take_batch(world.network.rack_node(self.rack));
-        let (begins, stops) = (world.calendar.begins(), world.calendar.ends());
+    /// Processes all of this rack's events in the current window, in chronological order.
+    pub(crate) fn visit(&mut self, ctx: &mut ShardContext<'_>, endpoints: &mut Endpoints) {
+        let batch = ctx.calendar.take_batch(ctx.network.rack_node(self.rack));
+        let (window_start, window_end) = (ctx.calendar.window_start(), ctx.calendar.window_end());
         let mut arrivals = batch.iter();
         loop {
-            let timer = self.timers.peek().map(|Reverse(timer)| *timer).filter(|(time, _)| *time < stops);
-            let arrival = arrivals.as_slice().first().map(|arrival| begins + arrival.offset());
-            match (timer, arrival.filter(|at| *at < stops)) {
-                (Some((now, timer)), arrival) if arrival.is_none_or(|at| now <= at) => {
+            let timer =
+                self.timers.peek().map(|Reverse(timer)| *timer).filter(|(time, _)| *time < window_end);
+            let arrival = arrivals.as_slice().first().map(|arrival| arrival.time(window_start));
+            match (timer, arrival.filter(|time| *time < window_end)) {
+                (Some((now, timer)), arrival) if arrival.is_none_or(|time| now <= time) => {
                     self.timers.pop();
-                    self.on_timer(world, ends, timer, now);
+                    self.on_timer(ctx, endpoints, timer, now);
                 }
                 (_, Some(now)) => {
-                    if (batch.len() - arrivals.len()).is_multiple_of(AT_ONCE) {
-                        let next = &arrivals.as_slice()[..AT_ONCE.min(arrivals.len())];
-                        world.touch(next);
-                        next.iter().for_each(|arrival| ends.touch(&world.arena[arrival.packet()]));
+                    if (batch.len() - arrivals.len()).is_multiple_of(PREFETCH_BATCH) {
+                        let next = &arrivals.as_slice()[..PREFETCH_BATCH.min(arrivals.len())];
+                        ctx.prefetch(next);
+                        next.iter().for_each(|arrival| endpoints.prefetch(&ctx.arena[arrival.packet()]));
                     }
-                    let arrival = *arrivals.next().expect("it was there a moment ago");
-                    self.on_packet(world, ends, arrival.port(), arrival.packet(), now);
+                    let arrival = *arrivals.next().expect("the arrival was peeked");
+                    self.on_packet(ctx, endpoints, arrival.port().get(), arrival.packet(), now);
                 }
                 (_, None) => break,
             }
         }
-        self.arm_visit(world);
-        world.calendar.give_back_batch(batch);
+        self.schedule_next_visit(ctx);
+        ctx.calendar.recycle_batch(batch);
     }
 
-    fn arm_visit(&self, world: &mut World<'_>) {
+    fn schedule_next_visit(&self, ctx: &mut ShardContext<'_>) {
         if let Some(Reverse((time, _))) = self.timers.peek() {
-            world.calendar.wake(world.network.rack_node(self.rack), *time);
+            ctx.calendar.schedule_visit(ctx.network.rack_node(self.rack), *time);
         }
     }
 
-    fn arm_message(&mut self, world: &World<'_>) {
+    fn arm_next_message(&mut self, ctx: &ShardContext<'_>) {
         if let Some(message) = self.messages.last() {
-            let at = world.plan.messages[*message as usize].at.get();
-            self.timers.push(Reverse((at, Timer::Message)));
+            let start = ctx.plan.messages[message.index()].start;
+            self.timers.push(Reverse((start, Timer::NextMessage)));
         }
     }
 
-    fn on_timer(&mut self, world: &mut World<'_>, ends: &mut Ends, timer: Timer, now: u64) {
+    fn on_timer(&mut self, ctx: &mut ShardContext<'_>, endpoints: &mut Endpoints, timer: Timer, now: Picos) {
         match timer {
             Timer::Sample => {
-                self.sample(world, ends, now);
-                self.arm_sample(world, now);
+                self.sample(ctx, endpoints, now);
+                self.arm_sample(ctx, now);
             }
-            Timer::Wire(place) => {
-                self.hosts[place as usize].waits = false;
-                self.send_next(world, ends, place, now);
+            Timer::WireFree(slot) => {
+                self.hosts[slot as usize].wire_timer_set = false;
+                self.send_next(ctx, endpoints, slot, now);
             }
-            Timer::Pace(connection) => {
-                // Unless another timer has replaced this one.
+            Timer::Pacing(connection) => {
+                // Ignore the timer if a newer timer has replaced it.
                 if let Some(sender) =
-                    ends.senders[connection as usize].as_mut().filter(|s| s.pace_timer == now)
+                    endpoints.senders[connection.index()].as_mut().filter(|s| s.pacing_timer == now)
                 {
-                    sender.pace_timer = u64::MAX;
-                    self.make_ready(world, ends, connection, now);
+                    sender.pacing_timer = Picos::MAX;
+                    self.update_connection(ctx, endpoints, connection, now);
                 }
             }
-            Timer::Silence(connection) => self.on_silence(world, ends, connection, now),
-            Timer::Reply(connection) => {
-                let receiver = &mut ends.receivers[connection as usize];
-                if receiver.held != NONE && receiver.deadline <= now {
-                    receiver.count = 0;
-                    let cumulative = receiver.cumulative;
-                    self.acknowledge_held(world, ends, connection, cumulative, now);
-                    let place = self.place_of(world, world.plan.connections[connection as usize].to);
-                    self.send_next(world, ends, place, now);
-                }
-            }
-            Timer::Stop(connection) => self.stop(world, ends, connection, now),
-            Timer::Message => {
+            Timer::Rto(connection) => self.on_rto(ctx, endpoints, connection, now),
+            Timer::DelayedAck(connection) => self.on_delayed_ack(ctx, endpoints, connection, now),
+            Timer::EndOpenMessage(connection) => self.end_open_message(ctx, endpoints, connection, now),
+            Timer::NextMessage => {
                 if let Some(message) = self.messages.pop() {
-                    self.its_time_has_come(world, ends, message, now);
+                    self.on_message_due(ctx, endpoints, message, now);
                 }
-                self.arm_message(world);
+                self.arm_next_message(ctx);
             }
-            Timer::Late(message) => self.its_time_has_come(world, ends, message, now),
-            Timer::Change(index) => {
-                let change = world.plan.changes[index as usize];
-                let (_, _, place) = world.network.behind(change.switch, change.port);
-                let host = &mut self.hosts[place as usize];
-                host.wire.change(change.what, world.network);
-                self.send_next(world, ends, place, now);
+            Timer::DependentMessage(message) => self.on_message_due(ctx, endpoints, message, now),
+            Timer::LinkChange(index) => {
+                let change = ctx.plan.link_changes[index as usize];
+                let slot = ctx.network.peer_of(change.switch, change.port).port;
+                let host = &mut self.hosts[slot.index()];
+                host.wire.apply(change.event, ctx.network.rates());
+                self.send_next(ctx, endpoints, slot.get(), now);
             }
         }
     }
 
-    /// The place in the rack of one of its hosts.
-    fn place_of(&self, world: &World<'_>, host: u32) -> u32 {
-        host - world.network.hosts_in(self.rack).start
+    /// Returns a host's slot in this rack.
+    fn slot_of(&self, ctx: &ShardContext<'_>, host: HostId) -> u32 {
+        host.get() - ctx.network.hosts_in(self.rack).start
     }
 
-    fn on_packet(&mut self, world: &mut World<'_>, ends: &mut Ends, place: u32, id: u32, now: u64) {
-        let packet = world.arena[id];
+    fn on_packet(
+        &mut self,
+        ctx: &mut ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        slot: u32,
+        id: PacketId,
+        now: Picos,
+    ) {
+        let packet = ctx.arena[id];
         match packet.tag.kind() {
-            Kind::Pause => {
-                world.discard(id);
+            PacketKind::Pause => {
+                ctx.discard(id);
                 let bit = 1 << packet.tag.priority();
-                let host = &mut self.hosts[place as usize];
-                host.stopped = if packet.tag.has_flag() { host.stopped | bit } else { host.stopped & !bit };
-                self.send_next(world, ends, place, now);
+                let host = &mut self.hosts[slot as usize];
+                host.paused = if packet.tag.is_xoff() { host.paused | bit } else { host.paused & !bit };
+                self.send_next(ctx, endpoints, slot, now);
                 return;
             }
-            Kind::Data => {
-                world.note_delivery(now, &packet);
-                self.on_data(world, ends, place, id, now);
+            PacketKind::Data => {
+                ctx.hash_delivery(now, &packet);
+                self.on_data(ctx, endpoints, slot, id, now);
             }
-            Kind::Ack | Kind::Nack | Kind::Notice => {
-                world.note_delivery(now, &packet);
-                self.on_reply(world, ends, id, now);
+            PacketKind::Ack | PacketKind::Nack | PacketKind::Cnp => {
+                ctx.hash_delivery(now, &packet);
+                self.on_reply(ctx, endpoints, id, now);
             }
-            Kind::Held | Kind::Free => {}
+            PacketKind::PendingAck | PacketKind::Free => {}
         }
-        world.absorbed += 1;
+        ctx.consumed_packets += 1;
     }
 
-    fn lane(&mut self, world: &World<'_>, place: u32, priority: u8) -> &mut Lane {
-        &mut self.lanes[place as usize * usize::from(world.plan.switch.priorities) + usize::from(priority)]
+    fn tx_queue(&mut self, ctx: &ShardContext<'_>, slot: u32, priority: u8) -> &mut TxQueue {
+        let priorities = usize::from(ctx.plan.switch.priorities);
+        &mut self.tx_queues[slot as usize * priorities + usize::from(priority)]
     }
 
-    /// Something has happened that messages of this rack may wait for.
-    fn let_go(&mut self, world: &World<'_>, ends: &mut Ends, message: u32, event: Event, now: u64) {
-        for then in waiting_for(world.plan, message, event) {
-            let left = &mut ends.waits_for[then as usize];
-            *left -= 1;
-            if *left == 0 {
-                let at = now.saturating_add(world.plan.messages[then as usize].at.get());
-                self.timers.push(Reverse((at, Timer::Late(then))));
+    /// Releases the messages that were waiting for the given event of `message`.
+    fn release_dependents(
+        &mut self,
+        ctx: &ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        message: MessageId,
+        event: Event,
+        now: Picos,
+    ) {
+        for dependent in dependents_of(ctx.plan, message, event) {
+            let unmet = &mut endpoints.unmet_dependencies[dependent.index()];
+            *unmet -= 1;
+            if *unmet == 0 {
+                let due = now + ctx.plan.messages[dependent.index()].start;
+                self.timers.push(Reverse((due, Timer::DependentMessage(dependent))));
             }
         }
     }
 
-    /// If a host's wire is free, the next packet leaves: by priority, a reply or one packet of the next connection in turn.
-    fn send_next(&mut self, world: &mut World<'_>, ends: &mut Ends, place: u32, now: u64) {
-        let priorities = world.plan.switch.priorities;
-        let Host { free_at, stopped, .. } = self.hosts[place as usize];
-        if !self.hosts[place as usize].wire.is_up {
+    /// Sends a host's next packet if its wire is free, and sets the timer for the following packet.
+    fn send_next(&mut self, ctx: &mut ShardContext<'_>, endpoints: &mut Endpoints, slot: u32, now: Picos) {
+        let priorities = ctx.plan.switch.priorities;
+        let Host { free_at, paused, .. } = self.hosts[slot as usize];
+        if !self.hosts[slot as usize].wire.is_up {
             return;
         }
         if free_at <= now {
-            let mut open = (0..priorities).filter(|priority| stopped & (1 << priority) == 0);
-            if let Some(id) = open.find_map(|priority| self.next_of_lane(world, ends, place, priority, now)) {
-                let host = &mut self.hosts[place as usize];
-                host.free_at = world.transmit(&host.wire, id, now);
+            let mut unpaused = (0..priorities).filter(|priority| paused & (1 << priority) == 0);
+            if let Some(id) = unpaused.find_map(|priority| self.dequeue(ctx, endpoints, slot, priority, now))
+            {
+                let host = &mut self.hosts[slot as usize];
+                host.free_at = ctx.transmit(&host.wire, id, now);
             }
         }
-        let host = &self.hosts[place as usize];
-        if host.waits || host.free_at <= now {
+        let host = &self.hosts[slot as usize];
+        if host.wire_timer_set || host.free_at <= now {
             return;
         }
-        let first = place as usize * usize::from(priorities);
-        let lanes = self.lanes[first..first + usize::from(priorities)].iter();
-        if lanes.zip(0..).any(|(lane, priority)| host.stopped & (1 << priority) == 0 && !lane.is_empty()) {
-            self.timers.push(Reverse((host.free_at, Timer::Wire(place))));
-            self.hosts[place as usize].waits = true;
+        let first = slot as usize * usize::from(priorities);
+        let queues = self.tx_queues[first..first + usize::from(priorities)].iter();
+        if queues.zip(0..).any(|(queue, priority)| host.paused & (1 << priority) == 0 && !queue.is_empty()) {
+            self.timers.push(Reverse((host.free_at, Timer::WireFree(slot))));
+            self.hosts[slot as usize].wire_timer_set = true;
         }
     }
 }
 
-impl Lane {
+impl TxQueue {
     fn is_empty(&self) -> bool {
         self.replies.is_empty() && self.ready.is_empty()
     }

@@ -1,151 +1,195 @@
-//! The receiving half of a rack: data comes in, replies go out.
+//! The receiving half of a rack, which processes data packets and sends replies.
 
 use core::cmp::Reverse;
 use poseidon_plan::records::ReceivedRow;
 use poseidon_plan::traffic::Event;
-use poseidon_types::{Bytes, Picos};
+use poseidon_types::{Bytes, ConnectionId, Picos};
 
-use super::{Ends, Rack, Timer};
-use crate::packet::{Kind, NONE, Packet, Tag};
-use crate::reply::Reply;
-use crate::world::World;
+use super::{Endpoints, Rack, Timer};
+use crate::context::ShardContext;
+use crate::hop_records::RecordsId;
+use crate::packet::{Packet, PacketId, PacketKind, PacketTag};
+use crate::receiver::ReplyAction;
+
+/// The reply fields that are not copied from the data packet.
+#[derive(Clone, Copy, Debug)]
+struct ReplyFields {
+    kind: PacketKind,
+    cumulative_ack: u32,
+    /// Whether the reply echoes a mark.
+    marked: bool,
+}
 
 impl Rack {
-    /// A data packet has arrived.
-    pub(super) fn on_data(&mut self, world: &mut World<'_>, ends: &mut Ends, place: u32, id: u32, now: u64) {
-        let data = world.arena[id];
-        let payload = world.payload(&data);
-        let schedule = world.schedule;
-        let receiver = &mut ends.receivers[data.connection as usize];
-        world.report.delivered += 1;
-        world.arrived_bytes += payload;
-        let was_marked = receiver.held != NONE && world.arena[receiver.held].tag.is_marked();
-        let before = receiver.cumulative;
-        let whole = receiver.whole;
-        let arrived = receiver.receive(world.plan, &data, was_marked, now, |cumulative| {
-            schedule
-                .message(data.connection, whole)
-                .is_some_and(|message| schedule.end(message) <= cumulative)
+    /// Processes a data packet that arrived at a host.
+    pub(super) fn on_data(
+        &mut self,
+        ctx: &mut ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        slot: u32,
+        id: PacketId,
+        now: Picos,
+    ) {
+        let data = ctx.arena[id];
+        let connection = data.connection();
+        let payload = ctx.payload(&data);
+        let schedule = ctx.schedule;
+        let receiver = &mut endpoints.receivers[connection.index()];
+        ctx.report.delivered += 1;
+        ctx.arrived_bytes += payload;
+        let pending = receiver.pending_ack;
+        let pending_is_marked = pending != PacketId::NONE && ctx.arena[pending].tag.is_marked();
+        let expected_before = receiver.next_expected;
+        let next_message = receiver.complete_messages;
+        let outcome = receiver.on_data(ctx.plan, &data, pending_is_marked, now, |next_expected| {
+            let message = schedule.message(connection, next_message);
+            message.is_some_and(|message| schedule.end_seq(message) <= next_expected)
         });
-        if arrived.is_new {
-            receiver.bytes += payload;
-            world.report.delivered_bytes += Bytes::new(payload);
-            self.note_whole_messages(world, ends, data.connection, now);
+        if outcome.is_new {
+            receiver.received_bytes += payload;
+            ctx.report.delivered_bytes += Bytes::new(payload);
+            self.record_complete_messages(ctx, endpoints, connection, now);
         }
-        if arrived.flush_first {
-            // It does not speak for the packet that has just come.
-            self.acknowledge_held(world, ends, data.connection, before, now);
+        if outcome.flush_pending_ack {
+            // The pending ACK does not acknowledge the packet that just arrived.
+            self.send_pending_ack(ctx, endpoints, connection, expected_before, now);
         }
-        if arrived.notify {
-            self.notify(world, place, &data, now);
+        if outcome.send_cnp {
+            self.send_cnp(ctx, slot, &data, now);
         }
-        let receiver = &mut ends.receivers[data.connection as usize];
-        match arrived.reply {
-            Reply::Ack | Reply::Hold => {
-                // An ACK speaks for the last of the packets it acknowledges; those before it are done.
-                if receiver.held != NONE {
-                    world.discard(receiver.held);
+        let receiver = &mut endpoints.receivers[connection.index()];
+        match outcome.action {
+            ReplyAction::AckNow | ReplyAction::DelayAck => {
+                // An ACK reuses the last data packet that it acknowledges, so earlier data packets are no
+                // longer needed.
+                if receiver.pending_ack != PacketId::NONE {
+                    ctx.discard(receiver.pending_ack);
                 }
-                receiver.held = id;
-                let held = &mut world.arena[id];
-                (held.enqueued_at, held.tag) = (now, held.tag.with_kind(Kind::Held));
-                if arrived.reply == Reply::Ack {
-                    let cumulative = receiver.cumulative;
-                    self.acknowledge_held(world, ends, data.connection, cumulative, now);
-                } else if receiver.is_first_held() {
-                    self.timers.push(Reverse((receiver.deadline, Timer::Reply(data.connection))));
+                receiver.pending_ack = id;
+                let pending = &mut ctx.arena[id];
+                pending.set_enqueued_at(now);
+                pending.tag = pending.tag.with_kind(PacketKind::PendingAck);
+                if outcome.action == ReplyAction::AckNow {
+                    let cumulative_ack = receiver.next_expected;
+                    self.send_pending_ack(ctx, endpoints, connection, cumulative_ack, now);
+                } else if receiver.started_delayed_ack() {
+                    self.timers.push(Reverse((receiver.ack_deadline, Timer::DelayedAck(connection))));
                 }
             }
-            Reply::Nack => self.reply(world, place, id, Kind::Nack, receiver.cumulative, false, now),
-            Reply::Nothing => world.discard(id),
+            ReplyAction::Nack => {
+                let cumulative_ack = receiver.next_expected;
+                let fields = ReplyFields { kind: PacketKind::Nack, cumulative_ack, marked: false };
+                self.queue_reply(ctx, slot, id, fields, now);
+            }
+            ReplyAction::Discard => ctx.discard(id),
         }
-        self.send_next(world, ends, place, now);
+        self.send_next(ctx, endpoints, slot, now);
     }
 
-    /// What a receiver holds becomes an ACK of everything below `cumulative`.
-    pub(super) fn acknowledge_held(
+    /// Sends a connection's pending ACK if its deadline has passed.
+    pub(super) fn on_delayed_ack(
         &mut self,
-        world: &mut World<'_>,
-        ends: &mut Ends,
-        connection: u32,
-        cumulative: u32,
-        now: u64,
+        ctx: &mut ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        connection: ConnectionId,
+        now: Picos,
     ) {
-        let receiver = &mut ends.receivers[connection as usize];
-        let id = core::mem::replace(&mut receiver.held, NONE);
-        let marked = receiver.echoes(world.plan.transport.echo, world.arena[id].tag.is_marked());
-        let place = self.place_of(world, world.plan.connections[connection as usize].to);
-        self.reply(world, place, id, Kind::Ack, cumulative, marked, now);
+        let receiver = &mut endpoints.receivers[connection.index()];
+        if receiver.pending_ack != PacketId::NONE && receiver.ack_deadline <= now {
+            receiver.pending_count = 0;
+            let cumulative_ack = receiver.next_expected;
+            self.send_pending_ack(ctx, endpoints, connection, cumulative_ack, now);
+            let slot = self.slot_of(ctx, ctx.plan.connections[connection.index()].to);
+            self.send_next(ctx, endpoints, slot, now);
+        }
     }
 
-    /// A data packet becomes its reply and waits for the wire.
-    #[expect(clippy::too_many_arguments, reason = "a reply is made of these")]
-    fn reply(
+    /// Turns a receiver's pending packet into an ACK for everything below `cumulative_ack`.
+    fn send_pending_ack(
         &mut self,
-        world: &mut World<'_>,
-        place: u32,
-        id: u32,
-        kind: Kind,
-        cumulative: u32,
-        marked: bool,
-        now: u64,
+        ctx: &mut ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        connection: ConnectionId,
+        cumulative_ack: u32,
+        now: Picos,
     ) {
-        let connection = world.plan.connections[world.arena[id].connection as usize];
-        let back = world.network.place(connection.from);
-        let packet = &mut world.arena[id];
-        // The time since the packet came in is the host's, not the network's.
-        if packet.enqueued_at < now && kind == Kind::Ack {
-            packet.sent_at += now - packet.enqueued_at;
+        let receiver = &mut endpoints.receivers[connection.index()];
+        let id = core::mem::replace(&mut receiver.pending_ack, PacketId::NONE);
+        let marked = receiver.echoes_mark(ctx.plan.transport.echo, ctx.arena[id].tag.is_marked());
+        let slot = self.slot_of(ctx, ctx.plan.connections[connection.index()].to);
+        self.queue_reply(ctx, slot, id, ReplyFields { kind: PacketKind::Ack, cumulative_ack, marked }, now);
+    }
+
+    /// Turns a data packet into a reply and queues the reply for transmission.
+    fn queue_reply(
+        &mut self,
+        ctx: &mut ShardContext<'_>,
+        slot: u32,
+        id: PacketId,
+        fields: ReplyFields,
+        now: Picos,
+    ) {
+        let connection = ctx.plan.connections[ctx.arena[id].connection().index()];
+        let destination = ctx.network.locate(connection.from);
+        let packet = &mut ctx.arena[id];
+        // The time since the data packet's arrival is host delay, not network delay.
+        if packet.enqueued_at_ps < now.get() && fields.kind == PacketKind::Ack {
+            packet.exclude_host_delay(packet.waited(now));
         }
-        let priority = world.plan.transport.ack_priority.unwrap_or_else(|| packet.tag.priority());
-        packet.tag = Tag::new(kind, priority);
-        packet.tag.set_marked(marked);
-        packet.enqueued_at = now;
-        packet.cumulative = cumulative;
-        (packet.to_rack, packet.to_place, packet.to_pod) = (back.rack, back.place, back.pod);
-        // The way back is hashed apart from the way there.
+        let priority = ctx.plan.transport.ack_priority.unwrap_or_else(|| packet.tag.priority());
+        packet.tag = PacketTag::new(fields.kind, priority);
+        packet.tag.set_marked(fields.marked);
+        packet.set_enqueued_at(now);
+        packet.cumulative_ack = fields.cumulative_ack;
+        (packet.dst_rack, packet.dst_slot, packet.dst_pod) =
+            (destination.rack, destination.slot, destination.pod);
+        // Inverting the entropy lets the reply take an independent path.
         packet.entropy = !packet.entropy;
-        packet.size = world.reply_size;
-        world.telemetry.reflect(packet);
-        world.report.replies += 1;
-        self.lane(world, place, priority).replies.push(&mut world.arena, id);
+        packet.size = ctx.reply_size;
+        ctx.telemetry.reflect(packet);
+        ctx.report.replies += 1;
+        self.tx_queue(ctx, slot, priority).replies.push(&mut ctx.arena, id);
     }
 
-    /// A notification of congestion, beside the ACK.
-    fn notify(&mut self, world: &mut World<'_>, place: u32, data: &Packet, now: u64) {
-        let back = world.network.place(world.plan.connections[data.connection as usize].from);
-        let priority = world.plan.transport.ack_priority.unwrap_or_else(|| data.tag.priority());
-        let mut tag = Tag::new(Kind::Notice, priority);
+    /// Queues a CNP for a data packet's sender.
+    fn send_cnp(&mut self, ctx: &mut ShardContext<'_>, slot: u32, data: &Packet, now: Picos) {
+        let destination = ctx.network.locate(ctx.plan.connections[data.connection().index()].from);
+        let priority = ctx.plan.transport.ack_priority.unwrap_or_else(|| data.tag.priority());
+        let mut tag = PacketTag::new(PacketKind::Cnp, priority);
         tag.set_marked(true);
-        let id = world.arena.add(Packet {
-            enqueued_at: now,
-            to_rack: back.rack,
-            to_place: back.place,
-            to_pod: back.pod,
+        let id = ctx.arena.insert(Packet {
+            enqueued_at_ps: now.get(),
+            dst_rack: destination.rack,
+            dst_slot: destination.slot,
+            dst_pod: destination.pod,
             entropy: !data.entropy,
-            own_delay: 0,
-            own_hops: 0,
-            size: world.reply_size,
-            records: NONE,
+            max_delay_ns: 0,
+            hops: 0,
+            size: ctx.reply_size,
+            records: RecordsId::NONE,
             tag,
             ..*data
         });
-        world.report.replies += 1;
-        self.lane(world, place, priority).replies.push(&mut world.arena, id);
+        ctx.report.replies += 1;
+        self.tx_queue(ctx, slot, priority).replies.push(&mut ctx.arena, id);
     }
 
-    /// Writes down messages that have just become whole, and lets go what waited for them.
-    fn note_whole_messages(&mut self, world: &mut World<'_>, ends: &mut Ends, connection: u32, now: u64) {
+    /// Records newly completed messages and releases the messages that depend on them.
+    fn record_complete_messages(
+        &mut self,
+        ctx: &mut ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        connection: ConnectionId,
+        now: Picos,
+    ) {
         loop {
-            let receiver = &mut ends.receivers[connection as usize];
-            let next = world.schedule.message(connection, receiver.whole);
-            let Some(message) = next.filter(|message| world.schedule.end(*message) <= receiver.cumulative)
-            else {
-                return;
-            };
-            receiver.whole += 1;
-            world.rows.received.push(ReceivedRow { message, at: Picos::new(now) });
-            self.let_go(world, ends, message, Event::Received, now);
+            let receiver = &mut endpoints.receivers[connection.index()];
+            let next = ctx.schedule.message(connection, receiver.complete_messages);
+            let is_complete = |message: &_| ctx.schedule.end_seq(*message) <= receiver.next_expected;
+            let Some(message) = next.filter(is_complete) else { return };
+            receiver.complete_messages += 1;
+            ctx.rows.received.push(ReceivedRow { message, time: now });
+            self.release_dependents(ctx, endpoints, message, Event::Received, now);
         }
     }
 }

@@ -1,361 +1,457 @@
-//! The sending half of a rack: messages are handed over, replies come in, the law decides, packets are made.
+//! The sending half of a rack, which queues messages, processes replies, runs the laws and sends packets.
 
 use core::cmp::Reverse;
-use poseidon_laws::parts::coexistence::{Coexistence, CoexistenceAck};
-use poseidon_laws::parts::plb::PlbAck;
-use poseidon_laws::{Ack, Loss, Pacing};
+use poseidon_laws::coexistence::{Coexistence, CoexistenceAck};
+use poseidon_laws::plb::PlbAck;
+use poseidon_laws::{Ack, Law, Loss, Pacing};
+use poseidon_plan::Plan;
 use poseidon_plan::records::{DecisionRow, MessageRow};
-use poseidon_plan::traffic::{Amount, Connection, Event};
-use poseidon_plan::transport::{Echo, Eligibility, Recovery, Spread};
-use poseidon_types::{Bytes, Nanos, Packets, Picos};
+use poseidon_plan::traffic::{Amount, Event};
+use poseidon_plan::transport::{Echo, Eligibility, LoadBalancing, Recovery, Transport};
+use poseidon_types::{Bytes, ConnectionId, MessageId, Nanos, Packets, Picos};
 
-use super::{Ends, Rack, Timer};
-use crate::chance::{low_half, mix, mix_two};
-use crate::connection::{Acked, Sender, Sending};
-use crate::packet::{Kind, Packet, Tag};
-use crate::schedule::last_payload;
-use crate::world::World;
+use super::{Endpoints, Rack, Timer};
+use crate::context::ShardContext;
+use crate::hash::{hash_pair, low32, splitmix64};
+use crate::packet::{Packet, PacketId, PacketKind, PacketTag};
+use crate::schedule::last_packet_payload;
+use crate::sender::{AckOutcome, OutgoingMessage, Sender, path_entropy};
+use crate::telemetry::{Telemetry, available_signals};
+
+/// A reply and its effect on the sender's scoreboard.
+struct ReplyUpdate<'a> {
+    reply: &'a Packet,
+    now: Nanos,
+    rtt: Nanos,
+    outcome: AckOutcome,
+    /// The number of packets that the reply revealed as lost.
+    newly_lost: u32,
+    /// The number of in-flight packets before the reply.
+    in_flight_before: u32,
+}
 
 impl Rack {
-    /// A message may be sent; it is, once those before it on its connection have been handed over.
-    pub(super) fn its_time_has_come(
+    /// Queues a due message, and all due messages after it, once the connection's earlier messages have been
+    /// queued.
+    pub(super) fn on_message_due(
         &mut self,
-        world: &mut World<'_>,
-        ends: &mut Ends,
-        message: u32,
-        now: u64,
+        ctx: &mut ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        message: MessageId,
+        now: Picos,
     ) {
-        let connection = world.plan.messages[message as usize].connection;
-        if let Some(early) = ends.is_early.get_mut(message as usize) {
-            *early = true;
+        let connection = ctx.plan.messages[message.index()].connection;
+        if let Some(is_due) = endpoints.is_due.get_mut(message.index()) {
+            *is_due = true;
         }
         let mut next = Some(message);
         while let Some(message) = next {
-            let handed = ends.senders[connection as usize].as_ref().map_or(0, |sender| sender.handed);
-            if world.schedule.message(connection, handed) != Some(message) {
+            let sender = endpoints.senders[connection.index()].as_ref();
+            let queued = sender.map_or(0, |sender| sender.queued_messages);
+            if ctx.schedule.message(connection, queued) != Some(message) {
                 break;
             }
-            self.hand_over(world, ends, message, now);
-            let follows = world.schedule.message(connection, handed + 1);
-            next = follows.filter(|next| ends.is_early.get(*next as usize) == Some(&true));
+            self.queue_message(ctx, endpoints, message, now);
+            let following = ctx.schedule.message(connection, queued + 1);
+            next = following.filter(|message| endpoints.is_due.get(message.index()) == Some(&true));
         }
-        self.make_ready(world, ends, connection, now);
+        self.update_connection(ctx, endpoints, connection, now);
     }
 
-    /// The application hands over a message.
-    fn hand_over(&mut self, world: &mut World<'_>, ends: &mut Ends, index: u32, now: u64) {
-        let plan = world.plan;
-        let message = plan.messages[index as usize];
-        let connection = plan.connections[message.connection as usize];
-        let sender = ends.senders[message.connection as usize].get_or_insert_with(|| {
+    /// Passes a message to its sender. A connection's first message creates the sender.
+    fn queue_message(
+        &mut self,
+        ctx: &mut ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        id: MessageId,
+        now: Picos,
+    ) {
+        let plan = ctx.plan;
+        let message = plan.messages[id.index()];
+        let connection = plan.connections[message.connection.index()];
+        let sender = endpoints.senders[message.connection.index()].get_or_insert_with(|| {
             let law = plan.laws[connection.law as usize]
-                .build(&plan.path(&connection), crate::run::supplies(plan))
-                .expect("the plan was checked");
-            let mut sender = Sender::new(law, entropy_of(&connection));
-            if world.plan.transport.coexistence {
-                sender.coexistence = Some(Box::new(Coexistence::new(Nanos::new(now / 1_000))));
+                .build(&plan.path(&connection), available_signals(plan))
+                .expect("the plan was validated");
+            let mut sender = Sender::new(law, path_entropy(&connection));
+            if plan.transport.coexistence {
+                sender.coexistence = Some(Box::new(Coexistence::new(now.to_nanos_floor())));
             }
             Box::new(sender)
         });
-        let first = match sender.handed.checked_sub(1) {
-            Some(before) => world.schedule.message(message.connection, before).map(|m| world.schedule.end(m)),
-            None => None,
-        };
-        sender.handed += 1;
-        sender.hand_over(Sending {
-            message: index,
-            first: first.unwrap_or(0),
-            end: world.schedule.end(index),
-            last_payload: message.amount.bytes().map_or(0, |size| last_payload(size, plan.transport.mtu)),
-            start: Picos::new(now),
-            size: message.amount.bytes(),
+        let previous = sender.queued_messages.checked_sub(1);
+        let previous = previous.and_then(|position| ctx.schedule.message(message.connection, position));
+        sender.queued_messages += 1;
+        let size = message.amount.bytes();
+        sender.queue_message(OutgoingMessage {
+            id,
+            first_seq: previous.map_or(0, |previous| ctx.schedule.end_seq(previous)),
+            end_seq: ctx.schedule.end_seq(id),
+            last_payload: size.map_or(0, |size| last_packet_payload(size, plan.transport.mtu)),
+            start: now,
+            size,
             retransmitted: 0,
         });
         if let Amount::Until(until) = message.amount
             && until < plan.stop
         {
-            self.timers.push(Reverse((until.get().max(now), Timer::Stop(message.connection))));
+            self.timers.push(Reverse((until.max(now), Timer::EndOpenMessage(message.connection))));
         }
     }
 
-    /// A message without a size ends.
-    pub(super) fn stop(&mut self, world: &mut World<'_>, ends: &mut Ends, connection: u32, now: u64) {
-        let Some(sender) = ends.senders[connection as usize].as_mut() else { return };
-        if sender.stop() {
-            self.finish_messages(world, ends, connection, now);
+    /// Ends a connection's open-ended message.
+    pub(super) fn end_open_message(
+        &mut self,
+        ctx: &mut ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        connection: ConnectionId,
+        now: Picos,
+    ) {
+        let Some(sender) = endpoints.senders[connection.index()].as_mut() else { return };
+        if sender.end_open_message() {
+            self.finish_messages(ctx, endpoints, connection, now);
         }
     }
 
-    /// A reply has arrived: the law decides.
-    pub(super) fn on_reply(&mut self, world: &mut World<'_>, ends: &mut Ends, id: u32, now: u64) {
-        let reply = world.arena[id];
-        let connection = reply.connection;
-        let Some(sender) = ends.senders[connection as usize].as_mut() else {
-            // All its messages are done.
-            world.discard(id);
+    /// Processes an ACK, NACK or CNP and updates the law.
+    pub(super) fn on_reply(
+        &mut self,
+        ctx: &mut ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        id: PacketId,
+        now: Picos,
+    ) {
+        let reply = ctx.arena[id];
+        let connection = reply.connection();
+        let Some(sender) = endpoints.senders[connection.index()].as_mut() else {
+            // All messages on the connection are finished.
+            ctx.discard(id);
             return;
         };
-        let transport = &world.plan.transport;
-        let before = Packets::whole(u64::from(sender.in_flight));
-        let lost_before = sender.lost;
-        let acked = match (reply.tag.kind(), transport.recovery) {
-            (Kind::Ack, Recovery::Selective { reordering }) => {
-                sender.acknowledge(reply.seq, reply.sent_at, reply.cumulative, reordering)
-            }
-            (Kind::Ack, Recovery::GoBackN) => {
-                sender.acknowledge(reply.seq, reply.sent_at, reply.cumulative, u32::MAX)
-            }
-            (Kind::Nack, _) => sender.go_back(reply.cumulative),
-            // A notification acknowledges nothing.
-            _ => Acked { packets: 0, found_loss: false },
-        };
-        let marked = reply.tag.is_marked();
-        if marked && transport.echo == Echo::UntilReduced {
-            sender.hear_mark();
-        }
-        let rtt = (now - reply.sent_at) / 1_000;
-        sender.srtt = if sender.srtt == 0 { rtt } else { (3 * sender.srtt + rtt) / 4 };
-        let bytes = transport.mtu * u64::from(acked.packets);
-        let (forward, backward) = world.telemetry.delays(&reply);
-        let at = Nanos::new(now / 1_000);
-        let chance = low_half(mix(world.plan.seed ^ mix_two(connection, reply.seq)));
-        let ack = Ack {
-            now: at,
-            rtt: Nanos::new(rtt),
-            packets: acked.packets,
-            bytes,
-            // A notification speaks for one packet that is acknowledged elsewhere.
-            marked: if marked { bytes.max(Bytes::new(1)) } else { Bytes::ZERO },
-            acked_seq: u64::from(sender.una) * transport.mtu.get(),
-            next_seq: u64::from(sender.next) * transport.mtu.get(),
-            max_hop_delay: forward,
-            reverse_max_hop_delay: backward,
-            hops: world.telemetry.records(&reply),
-            hop_count: reply.switches,
-            circuit_up: reply.tag.has_flag(),
-            // Less than half of the window was in use when the ACK arrived.
-            app_limited: before.q24() * 2 < sender.decision.window.q24(),
-            chance,
-            ..Ack::EMPTY
-        };
-        let (acked_seq, next_seq) = (ack.acked_seq, ack.next_seq);
+        let transport = &ctx.plan.transport;
+        let update = update_scoreboard(sender, &reply, transport, now);
+        let ack = build_ack(&mut ctx.telemetry, ctx.plan, sender, &update);
+        let hop_delay = ack.max_hop_delay;
         let hop_queue = ack.hops.records.iter().map(|record| record.queue).max();
-        sender.law.on_ack(&ack);
-        let congested = transport.plb.is_some() && sender.law.is_congested(&ack);
-        world.report.decisions += 1;
-        world.report.decisions_with_telemetry += u64::from(reply.reflected_hops > 0);
-        update_coexistence(sender, &ack, sender.lost.wrapping_sub(lost_before));
-        if acked.found_loss && sender.coexistence.as_mut().is_none_or(|coexistence| coexistence.on_loss(at)) {
-            sender.law.on_loss(&Loss { now: at });
-        }
-        take_over(sender);
+        let (acked_seq, next_seq) = (ack.acked_seq, ack.next_seq);
+        let congested = update_law(sender, &ack, &update, transport.plb.is_some());
+        ctx.report.decisions += 1;
+        ctx.report.decisions_with_telemetry += u64::from(reply.reflected_hops > 0);
         if let Some(plb) = &transport.plb {
-            let heard = PlbAck { now: at, acked_seq, next_seq, congested, idle: sender.in_flight == 0 };
-            if sender.plb.on_ack(&heard, plb) {
-                repath(world, sender);
+            let idle = sender.in_flight == 0;
+            let plb_ack = PlbAck { now: update.now, acked_seq, next_seq, congested, idle };
+            if sender.plb.on_ack(&plb_ack, plb) {
+                change_path(ctx, sender);
             }
         }
-        sender.deadline = now.saturating_add(timeout(world, sender));
-        if world.plan.log_decisions && world.plan.watched_connections.binary_search(&connection).is_ok() {
-            world.rows.decisions.push(DecisionRow {
-                at: Picos::new(now),
+        sender.rto_deadline = now + rto(ctx, sender);
+        if ctx.plan.log_decisions && ctx.plan.watched_connections.binary_search(&connection).is_ok() {
+            ctx.rows.decisions.push(DecisionRow {
+                time: now,
                 connection,
                 packet: reply.seq,
-                rtt: Nanos::new(rtt),
-                marked,
-                hop_delay: forward,
+                rtt: update.rtt,
+                marked: reply.tag.is_marked(),
+                hop_delay,
                 hop_queue,
                 window: sender.decision.window,
             });
         }
-        world.discard(id);
-        self.finish_messages(world, ends, connection, now);
-        self.make_ready(world, ends, connection, now);
+        ctx.discard(id);
+        self.finish_messages(ctx, endpoints, connection, now);
+        self.update_connection(ctx, endpoints, connection, now);
     }
 
-    /// Writes down the messages that have been acknowledged whole.
-    fn finish_messages(&mut self, world: &mut World<'_>, ends: &mut Ends, connection: u32, now: u64) {
+    /// Records a connection's fully acknowledged messages and releases the messages that depend on them.
+    fn finish_messages(
+        &mut self,
+        ctx: &mut ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        connection: ConnectionId,
+        now: Picos,
+    ) {
         loop {
-            let Some(sender) = ends.senders[connection as usize].as_mut() else { return };
-            let Some(message) = sender.take_finished() else { return };
-            let packets = u64::from(message.end - message.first);
-            world.rows.messages.push(MessageRow {
-                message: message.message,
+            let Some(sender) = endpoints.senders[connection.index()].as_mut() else { return };
+            let Some(message) = sender.take_finished_message() else { return };
+            let packets = u64::from(message.end_seq - message.first_seq);
+            ctx.rows.messages.push(MessageRow {
+                message: message.id,
                 start: message.start,
-                acknowledged: Picos::new(now),
-                size: message.size.unwrap_or(world.plan.transport.mtu * packets),
+                acknowledged: now,
+                size: message.size.unwrap_or(ctx.plan.transport.mtu * packets),
                 retransmitted: message.retransmitted,
             });
-            let is_last = world.schedule.message(connection, sender.handed).is_none();
+            let is_last = ctx.schedule.message(connection, sender.queued_messages).is_none();
             if sender.messages.is_empty() && is_last {
-                // Nothing more will be sent: a connection takes no memory when it is done.
-                ends.senders[connection as usize] = None;
+                // Free the memory of a connection that has no more data to send.
+                endpoints.senders[connection.index()] = None;
             }
-            self.let_go(world, ends, message.message, Event::Acknowledged, now);
+            self.release_dependents(ctx, endpoints, message.id, Event::Acknowledged, now);
         }
     }
 
-    /// A timer for silence has fired; the ACKs since it was set may have moved the time that it was set for.
-    pub(super) fn on_silence(&mut self, world: &mut World<'_>, ends: &mut Ends, connection: u32, now: u64) {
-        let Some(sender) = ends.senders[connection as usize].as_mut() else { return };
-        if sender.silence_timer != now {
+    /// Handles an RTO timer. The deadline may have moved since the timer was set.
+    pub(super) fn on_rto(
+        &mut self,
+        ctx: &mut ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        connection: ConnectionId,
+        now: Picos,
+    ) {
+        let Some(sender) = endpoints.senders[connection.index()].as_mut() else { return };
+        if sender.rto_timer != now {
             return;
         }
-        sender.silence_timer = u64::MAX;
-        if sender.in_flight > 0 && now >= sender.deadline {
-            let at = Nanos::new(now / 1_000);
-            world.report.timeouts += 1;
-            sender.time_out();
-            sender.law.on_timeout(at);
+        sender.rto_timer = Picos::MAX;
+        if sender.in_flight > 0 && now >= sender.rto_deadline {
+            let host_now = now.to_nanos_floor();
+            ctx.report.timeouts += 1;
+            sender.on_rto();
+            sender.law.on_timeout(host_now);
             if let Some(coexistence) = &mut sender.coexistence {
-                coexistence.on_timeout(at);
+                coexistence.on_timeout(host_now);
             }
-            take_over(sender);
-            let chance = low_half(mix(world.plan.seed ^ mix_two(connection, sender.next)));
-            if let Some(plb) = &world.plan.transport.plb
-                && sender.plb.on_timeout(at, chance, plb)
+            apply_decision(sender);
+            let random = low32(splitmix64(ctx.plan.seed ^ hash_pair(connection.get(), sender.next_seq)));
+            if let Some(plb) = &ctx.plan.transport.plb
+                && sender.plb.on_timeout(host_now, random, plb)
             {
-                repath(world, sender);
+                change_path(ctx, sender);
             }
-            sender.deadline = now.saturating_add(timeout(world, sender));
+            sender.rto_deadline = now + rto(ctx, sender);
         }
-        self.make_ready(world, ends, connection, now);
+        self.update_connection(ctx, endpoints, connection, now);
     }
 
-    /// Something has changed for a connection: it may send now, or its timers move.
-    pub(super) fn make_ready(&mut self, world: &mut World<'_>, ends: &mut Ends, connection: u32, now: u64) {
-        let Some(sender) = ends.senders[connection as usize].as_mut() else { return };
-        let ends_of = &world.plan.connections[connection as usize];
-        let (from, priority) = (ends_of.from, ends_of.priority);
-        let place = self.place_of(world, from);
-        self.take_turn(world, sender, connection, place, priority, now);
-        if sender.in_flight > 0 {
-            self.arm_silence(sender, connection);
-        }
-        self.send_next(world, ends, place, now);
-    }
-
-    /// A connection that has something to send and room for it gets in line, or waits for its pacing.
-    fn take_turn(
+    /// Makes a connection ready or updates its timers after its state has changed. Then sends the host's next
+    /// packet.
+    pub(super) fn update_connection(
         &mut self,
-        world: &World<'_>,
-        sender: &mut Sender,
-        connection: u32,
-        place: u32,
-        priority: u8,
-        now: u64,
+        ctx: &mut ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        connection: ConnectionId,
+        now: Picos,
     ) {
-        if !sender.has_data() || !has_room(world, sender) {
+        let Some(sender) = endpoints.senders[connection.index()].as_mut() else { return };
+        let ends = &ctx.plan.connections[connection.index()];
+        let (from, priority) = (ends.from, ends.priority);
+        let slot = self.slot_of(ctx, from);
+        self.enqueue_if_eligible(ctx, sender, connection, slot, priority, now);
+        if sender.in_flight > 0 {
+            self.arm_rto(sender, connection);
+        }
+        self.send_next(ctx, endpoints, slot, now);
+    }
+
+    /// Adds a connection to the ready list if it has data and its window has space, or sets its pacing timer.
+    fn enqueue_if_eligible(
+        &mut self,
+        ctx: &ShardContext<'_>,
+        sender: &mut Sender,
+        connection: ConnectionId,
+        slot: u32,
+        priority: u8,
+        now: Picos,
+    ) {
+        if !sender.has_data() || !window_has_space(ctx, sender) {
             return;
         }
         if sender.next_send > now {
-            if sender.next_send < sender.pace_timer {
-                sender.pace_timer = sender.next_send;
-                self.timers.push(Reverse((sender.next_send, Timer::Pace(connection))));
+            if sender.next_send < sender.pacing_timer {
+                sender.pacing_timer = sender.next_send;
+                self.timers.push(Reverse((sender.next_send, Timer::Pacing(connection))));
             }
         } else if !sender.is_ready {
             sender.is_ready = true;
-            self.lane(world, place, priority).ready.push_back(connection);
+            self.tx_queue(ctx, slot, priority).ready.push_back(connection);
         }
     }
 
-    /// Sets a connection's timer for silence, unless an earlier one is set: when that fires, it is set anew.
-    fn arm_silence(&mut self, sender: &mut Sender, connection: u32) {
-        if sender.deadline < sender.silence_timer {
-            sender.silence_timer = sender.deadline;
-            self.timers.push(Reverse((sender.deadline, Timer::Silence(connection))));
+    /// Sets a connection's RTO timer unless an earlier timer is already set. When the earlier timer expires,
+    /// it sets a new timer.
+    fn arm_rto(&mut self, sender: &mut Sender, connection: ConnectionId) {
+        if sender.rto_deadline < sender.rto_timer {
+            sender.rto_timer = sender.rto_deadline;
+            self.timers.push(Reverse((sender.rto_deadline, Timer::Rto(connection))));
         }
     }
 
-    /// The next packet of a lane: a reply, or one of the first connection in turn that may still send.
-    pub(super) fn next_of_lane(
+    /// Dequeues the next packet of one priority: a reply, or else a packet from the first ready connection
+    /// that may still send.
+    pub(super) fn dequeue(
         &mut self,
-        world: &mut World<'_>,
-        ends: &mut Ends,
-        place: u32,
+        ctx: &mut ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        slot: u32,
         priority: u8,
-        now: u64,
-    ) -> Option<u32> {
-        if let Some(id) = self.lane(world, place, priority).replies.pop(&world.arena) {
-            // The time a reply waits for the wire is the host's, not the network's.
-            let reply = &mut world.arena[id];
-            reply.sent_at += now - reply.enqueued_at;
+        now: Picos,
+    ) -> Option<PacketId> {
+        if let Some(id) = self.tx_queue(ctx, slot, priority).replies.pop(&ctx.arena) {
+            // The time that a reply spends waiting for the wire is host delay, not network delay.
+            let reply = &mut ctx.arena[id];
+            reply.exclude_host_delay(reply.waited(now));
             return Some(id);
         }
-        while let Some(connection) = self.lane(world, place, priority).ready.pop_front() {
-            let Some(sender) = ends.senders[connection as usize].as_mut() else { continue };
+        while let Some(connection) = self.tx_queue(ctx, slot, priority).ready.pop_front() {
+            let Some(sender) = endpoints.senders[connection.index()].as_mut() else { continue };
             sender.is_ready = false;
-            if !has_room(world, sender) || sender.next_send > now {
+            if !window_has_space(ctx, sender) || sender.next_send > now {
                 continue;
             }
-            let Some((seq, again)) = sender.take_next(now) else { continue };
-            let id = new_packet(world, sender, connection, seq, now);
-            world.report.retransmitted += u64::from(again);
-            sender.next_send = now.saturating_add(spacing(sender, world.arena[id].size));
+            let Some((seq, is_retransmission)) = sender.take_next_packet(now) else { continue };
+            let id = new_data_packet(ctx, sender, connection, seq, now);
+            ctx.report.retransmitted += u64::from(is_retransmission);
+            sender.next_send = now + pacing_delay(sender, ctx.arena[id].size);
             if sender.in_flight == 1 {
-                sender.deadline = now.saturating_add(timeout(world, sender));
+                sender.rto_deadline = now + rto(ctx, sender);
             }
-            self.arm_silence(sender, connection);
-            self.take_turn(world, sender, connection, place, priority, now);
+            self.arm_rto(sender, connection);
+            self.enqueue_if_eligible(ctx, sender, connection, slot, priority, now);
             return Some(id);
         }
         None
     }
 }
 
-fn new_packet(world: &mut World<'_>, sender: &mut Sender, connection: u32, seq: u32, now: u64) -> u32 {
-    let ends = &world.plan.connections[connection as usize];
-    let to = world.network.place(ends.to);
-    let payload = sender.payload(seq, world.mtu);
-    let records = world.telemetry.fresh();
-    let mut tag = Tag::new(Kind::Data, ends.priority);
-    tag.set_flag(core::mem::take(&mut sender.says_reduced));
-    world.report.sent += 1;
-    world.report.sent_bytes += Bytes::new(u64::from(payload));
-    world.arena.add(Packet {
-        sent_at: now,
-        connection,
+/// Updates a sender's scoreboard, CWR state and smoothed RTT.
+#[inline]
+fn update_scoreboard<'a>(
+    sender: &mut Sender,
+    reply: &'a Packet,
+    transport: &Transport,
+    now: Picos,
+) -> ReplyUpdate<'a> {
+    let (in_flight_before, lost_before) = (sender.in_flight, sender.lost);
+    let outcome = match (reply.tag.kind(), transport.recovery) {
+        (PacketKind::Ack, Recovery::Selective { reordering }) => {
+            sender.on_ack(reply.seq, reply.sent_at(), reply.cumulative_ack, reordering)
+        }
+        (PacketKind::Ack, Recovery::GoBackN) => {
+            sender.on_ack(reply.seq, reply.sent_at(), reply.cumulative_ack, u32::MAX)
+        }
+        (PacketKind::Nack, _) => sender.on_nack(reply.cumulative_ack),
+        // A CNP acknowledges no packets.
+        _ => AckOutcome::EMPTY,
+    };
+    if reply.tag.is_marked() && transport.echo == Echo::UntilReduced {
+        sender.on_ecn_echo();
+    }
+    let rtt = (now.get() - reply.sent_at_ps) / 1_000;
+    let srtt = sender.srtt.get();
+    sender.srtt = Nanos::new(if srtt == 0 { rtt } else { (3 * srtt + rtt) / 4 });
+    ReplyUpdate {
+        reply,
+        now: now.to_nanos_floor(),
+        rtt: Nanos::new(rtt),
+        outcome,
+        newly_lost: sender.lost.wrapping_sub(lost_before),
+        in_flight_before,
+    }
+}
+
+/// Builds the ACK event that is passed to the law.
+#[inline]
+fn build_ack<'a>(
+    telemetry: &'a mut Telemetry,
+    plan: &Plan,
+    sender: &Sender,
+    update: &ReplyUpdate<'_>,
+) -> Ack<'a> {
+    let mtu = plan.transport.mtu;
+    let reply = update.reply;
+    let bytes = mtu * u64::from(update.outcome.acked);
+    let (max_hop_delay, reverse_max_hop_delay) = telemetry.max_hop_delays(reply);
+    let in_flight_before = Packets::whole(u64::from(update.in_flight_before));
+    Ack {
+        now: update.now,
+        rtt: update.rtt,
+        packets: update.outcome.acked,
+        bytes,
+        // A CNP reports a marked packet that a different reply acknowledges.
+        marked: if reply.tag.is_marked() { bytes.max(Bytes::new(1)) } else { Bytes::ZERO },
+        acked_seq: u64::from(sender.una) * mtu.get(),
+        next_seq: u64::from(sender.next_seq) * mtu.get(),
+        max_hop_delay,
+        reverse_max_hop_delay,
+        hops: telemetry.hop_records(reply),
+        hop_count: reply.switches,
+        circuit_up: reply.tag.is_circuit_up(),
+        // A flow is application-limited if less than half of its window was in flight when the reply arrived.
+        app_limited: in_flight_before.q24() * 2 < sender.decision.window.q24(),
+        random: low32(splitmix64(plan.seed ^ hash_pair(reply.connection, reply.seq))),
+        ..Ack::EMPTY
+    }
+}
+
+/// Passes an ACK and any loss to the law, and applies the law's decision. Returns whether the law considers
+/// the path congested, which only PLB needs to know.
+#[inline]
+fn update_law(sender: &mut Sender, ack: &Ack<'_>, update: &ReplyUpdate<'_>, uses_plb: bool) -> bool {
+    sender.law.on_ack(ack);
+    let congested = uses_plb && sender.law.is_congested(ack);
+    update_coexistence(sender, ack, update.newly_lost);
+    let now = update.now;
+    if update.outcome.new_loss && sender.coexistence.as_mut().is_none_or(|policy| policy.on_loss(now)) {
+        sender.law.on_loss(&Loss { now });
+    }
+    apply_decision(sender);
+    congested
+}
+
+fn new_data_packet(
+    ctx: &mut ShardContext<'_>,
+    sender: &mut Sender,
+    connection: ConnectionId,
+    seq: u32,
+    now: Picos,
+) -> PacketId {
+    let ends = &ctx.plan.connections[connection.index()];
+    let destination = ctx.network.locate(ends.to);
+    let payload = sender.payload(seq, ctx.mtu);
+    let records = ctx.telemetry.allocate_records();
+    let mut tag = PacketTag::new(PacketKind::Data, ends.priority);
+    tag.set_cwr(core::mem::take(&mut sender.cwr));
+    ctx.report.sent += 1;
+    ctx.report.sent_bytes += Bytes::new(u64::from(payload));
+    ctx.arena.insert(Packet {
+        sent_at_ps: now.get(),
+        connection: connection.get(),
         seq,
-        to_rack: to.rack,
-        to_place: to.place,
-        to_pod: to.pod,
-        entropy: match world.plan.transport.spread {
-            Spread::PerFlow => sender.entropy,
-            // Sent again, it takes another way.
-            Spread::PerPacket => low_half(mix_two(sender.entropy, sender.transmitted)),
+        dst_rack: destination.rack,
+        dst_slot: destination.slot,
+        dst_pod: destination.pod,
+        entropy: match ctx.plan.transport.load_balancing {
+            LoadBalancing::PerFlow => sender.entropy,
+            // A retransmission takes a different path from the original packet.
+            LoadBalancing::PerPacket => low32(hash_pair(sender.entropy, sender.transmitted)),
         },
-        size: payload + world.overhead,
+        size: payload + ctx.data_overhead,
         records,
         tag,
         ..Packet::EMPTY
     })
 }
 
-/// What the packets of a connection are hashed by at first.
-pub(crate) fn entropy_of(connection: &Connection) -> u32 {
-    low_half(mix(mix_two(connection.from, connection.to) ^ mix(u64::from(connection.entropy))))
+/// Moves a connection to another path.
+fn change_path(ctx: &mut ShardContext<'_>, sender: &mut Sender) {
+    ctx.report.repaths += 1;
+    sender.entropy = low32(splitmix64(u64::from(sender.entropy)));
 }
 
-/// A connection takes another path from its next packet on.
-fn repath(world: &mut World<'_>, sender: &mut Sender) {
-    world.report.repaths += 1;
-    sender.entropy = low_half(mix(u64::from(sender.entropy)));
-}
-
-/// Whether the window has room for one more packet.
-fn has_room(world: &World<'_>, sender: &Sender) -> bool {
+/// Returns whether the window allows one more in-flight packet.
+fn window_has_space(ctx: &ShardContext<'_>, sender: &Sender) -> bool {
     let window = sender.decision.window;
-    // Below one packet, one at a time; pacing spaces them.
+    // If the window is below one packet, at most one packet is in flight, and pacing spaces out the packets.
     if window < Packets::ONE {
         return sender.in_flight == 0;
     }
-    match world.plan.transport.eligibility {
+    match ctx.plan.transport.eligibility {
         Eligibility::Floor => Packets::whole(u64::from(sender.in_flight) + 1) <= window,
         Eligibility::Ceil => Packets::whole(u64::from(sender.in_flight)) < window,
     }
 }
 
-/// Gives an ACK to the coexistence policy, where it is on and the law has a target delay.
+/// Passes an ACK to the coexistence policy if the policy is enabled and the law has a target delay.
 #[inline]
 fn update_coexistence(sender: &mut Sender, ack: &Ack<'_>, lost: u32) {
     if let Some(coexistence) = &mut sender.coexistence
@@ -366,42 +462,43 @@ fn update_coexistence(sender: &mut Sender, ack: &Ack<'_>, lost: u32) {
     }
 }
 
-/// Takes over what the law decides now. A gap that is running is measured anew from the same send: otherwise a flow below one packet
-/// would be paced by the round trip before the last, and one that has grown beyond it would still wait.
-fn take_over(sender: &mut Sender) {
+/// Applies the law's current decision. A new pacing gap starts at the last send. Otherwise, a window below
+/// one packet would be paced by an outdated RTT, and a connection whose window has grown above one packet
+/// would still wait.
+fn apply_decision(sender: &mut Sender) {
     let gap = |pacing| match pacing {
-        Pacing::Gap(gap) => Picos::from_nanos(gap).get(),
-        Pacing::Off | Pacing::Rate(_) => 0,
+        Pacing::Gap(gap) => Picos::from_nanos(gap),
+        Pacing::Off | Pacing::Rate(_) => Picos::ZERO,
     };
-    let last_send = sender.next_send.saturating_sub(gap(sender.decision.pacing));
+    let last_send = sender.next_send - gap(sender.decision.pacing);
     sender.decision = match &sender.coexistence {
         None => sender.law.decision(),
         Some(coexistence) => coexistence.decision(sender.law.decision()),
     };
-    sender.next_send = last_send.saturating_add(gap(sender.decision.pacing));
+    sender.next_send = last_send + gap(sender.decision.pacing);
 }
 
-/// How long the next packet waits after one of `size` bytes, ps.
-fn spacing(sender: &Sender, size: u16) -> u64 {
+/// Returns the pacing delay after a packet of `size` bytes has been sent.
+fn pacing_delay(sender: &Sender, size: u16) -> Picos {
     match sender.decision.pacing {
-        Pacing::Off => 0,
-        Pacing::Gap(gap) => Picos::from_nanos(gap).get(),
-        Pacing::Rate(rate) => rate.send_time_ceil(Bytes::new(u64::from(size))).get(),
+        Pacing::Off => Picos::ZERO,
+        Pacing::Gap(gap) => Picos::from_nanos(gap),
+        Pacing::Rate(rate) => rate.send_time_ceil(Bytes::new(u64::from(size))),
     }
 }
 
-/// How long silence may last, ps: the configured minimum, or twice the smoothed round trip and the pacing gap; before there is a
-/// round trip to go by, as long as configured for that.
-fn timeout(world: &World<'_>, sender: &Sender) -> u64 {
-    if sender.srtt == 0 {
-        return Picos::from_nanos(world.plan.transport.first_rto).get();
+/// Returns the retransmission timeout: twice the smoothed RTT plus the pacing gap, but at least the
+/// configured minimum. Before the first RTT sample, returns the configured initial timeout.
+fn rto(ctx: &ShardContext<'_>, sender: &Sender) -> Picos {
+    if sender.srtt.is_zero() {
+        return Picos::from_nanos(ctx.plan.transport.first_rto);
     }
     let gap = match sender.decision.pacing {
         Pacing::Gap(gap) => gap,
         Pacing::Off | Pacing::Rate(_) => Nanos::ZERO,
     };
-    let wait = world.plan.transport.min_rto.max(Nanos::new(2 * sender.srtt) + gap);
-    Picos::from_nanos(wait).get()
+    let timeout = ctx.plan.transport.min_rto.max(Nanos::new(2 * sender.srtt.get()) + gap);
+    Picos::from_nanos(timeout)
 }
 
 #[cfg(test)]
@@ -411,27 +508,27 @@ mod tests {
     use poseidon_types::{BitRate, Signals};
 
     #[test]
-    fn a_running_gap_is_measured_anew_from_the_same_send() {
+    fn new_pacing_gap_starts_at_the_last_send() {
         let path = Path {
             mtu: Bytes::new(4_096),
             line_rate: BitRate::from_gbps(200),
             base_rtt: Nanos::from_micros(10),
         };
-        let mut params = AnyParams::of("poseidon").expect("a law");
-        params.set("initial-window", "0.5 packets").expect("a window");
-        let mut sender = Sender::new(params.build(&path, Signals::ALL).expect("builds"), 0);
-        // It sent at 7 us and may again after 10 us / 0.5.
-        sender.next_send = 7_000_000 + spacing(&sender, 4_096);
-        assert_eq!(sender.next_send, 27_000_000);
+        let mut params = AnyParams::for_law("poseidon").expect("the law exists");
+        params.set("initial-window", "0.5 packets").expect("the value is valid");
+        let mut sender = Sender::new(params.build(&path, Signals::ALL).expect("the law builds"), 0);
+        // The last packet left at 7 us, so the next packet may leave 10 us / 0.5 later.
+        sender.next_send = Picos::new(7_000_000) + pacing_delay(&sender, 4_096);
+        assert_eq!(sender.next_send, Picos::new(27_000_000));
         let slow = Ack { now: Nanos::from_micros(22), rtt: Nanos::from_micros(15), ..Ack::EMPTY };
         sender.law.on_ack(&slow);
-        take_over(&mut sender);
-        assert_eq!(sender.next_send, 37_000_000);
-        // Four empty queues later it has more than one packet, and waits no longer.
+        apply_decision(&mut sender);
+        assert_eq!(sender.next_send, Picos::new(37_000_000));
+        // After four ACKs that report empty queues, the window exceeds one packet, and pacing ends.
         for _ in 0..4 {
             sender.law.on_ack(&Ack { packets: 1, max_hop_delay: Some(Nanos::ZERO), ..slow });
         }
-        take_over(&mut sender);
-        assert_eq!(sender.next_send, 7_000_000);
+        apply_decision(&mut sender);
+        assert_eq!(sender.next_send, Picos::new(7_000_000));
     }
 }

@@ -1,46 +1,46 @@
-//! What one call of each program costs: under traffic, as the kernel counts it (`kernel.bpf_stats_enabled`, which itself adds some 20 ns to
-//! each), and alone, repeated with everything in the cache.
+//! Measures the time per call of each program: under traffic, with the kernel's statistics (`kernel.bpf_stats_enabled`,
+//! which adds about 20 ns), and in a loop with warm caches.
 
-use crate::place::{hosts, sh};
-use crate::transfer::{On, Packets, transfer};
+use crate::testnet::{create_hosts, sh};
+use crate::transfer::{EnabledPoseidon, Offload, transfer};
 use core::error::Error;
 use libbpf_rs::query::ProgInfoIter;
 use poseidon_laws::laws::poseidon::Poseidon;
-use poseidon_laws::{Ack, Law as _, Path};
+use poseidon_laws::{Ack, LawDefinition, Path};
 use poseidon_linux::switch::{Offline, Options, Switch};
 use poseidon_linux::tcp::{self, Settings};
-use poseidon_linux::{Flow, InKernel, Step};
+use poseidon_linux::{Flow, KernelReplay, Step};
 use poseidon_types::{BitRate, Bytes, Nanos};
 use std::fs;
 
-type Anything<T> = Result<T, Box<dyn Error>>;
+type AnyResult<T> = Result<T, Box<dyn Error>>;
 
-const COUNTS: &str = "/proc/sys/kernel/bpf_stats_enabled";
+const BPF_STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-pub(crate) fn measure(json: bool) -> Anything<()> {
+pub(crate) fn measure(json: bool) -> AnyResult<()> {
     if fs::metadata("/run/netns/left").is_err() {
-        hosts()?;
+        create_hosts()?;
     }
     sh("tc qdisc replace dev rb root tbf rate 100gbit burst 1000000 limit 10000000")?;
-    let counts = Counts::on()?;
-    for (packets, bytes) in [(Packets::Merged, 1_u64 << 30), (Packets::Single, 1 << 28)] {
-        packets.set()?;
-        let on = On::new(&["target-floor=2 ms", "target-range=10 ms"])?;
+    let stats = StatsEnabled::new()?;
+    for (offload, bytes) in [(Offload::Merged, 1_u64 << 30), (Offload::Single, 1 << 28)] {
+        offload.apply()?;
+        let poseidon = EnabledPoseidon::new(&["target-floor=2 ms", "target-range=10 ms"])?;
         let port = Switch::attach("rb", Options::default())?;
-        transfer(Some(&on.cgroup), bytes)?;
+        transfer(Some(&poseidon.cgroup), bytes)?;
         if !json {
-            println!("calls, {}: {} kB", packets.name(), bytes >> 10);
+            println!("calls, {}: {} kB", offload.name(), bytes >> 10);
         }
         let report = |program: &str, runs: u64, ns: u128| {
             if json {
-                let under = packets.name();
-                println!("{{\"part\":\"calls\",\"row\":\"{program}, {under}\",\"runs\":{runs},\"ns\":{ns}}}");
+                let mode = offload.name();
+                println!("{{\"part\":\"calls\",\"row\":\"{program}, {mode}\",\"runs\":{runs},\"ns\":{ns}}}");
             } else {
                 println!("  {program:24} {runs:8} runs, {ns:4} ns each");
             }
         };
         for cost in tcp::status()?.map(|status| status.costs).unwrap_or_default() {
-            let ns = cost.took.as_nanos() / u128::from(cost.runs).max(1);
+            let ns = cost.total_time.as_nanos() / u128::from(cost.runs).max(1);
             report(&cost.program, cost.runs, ns);
         }
         let switch =
@@ -51,28 +51,28 @@ pub(crate) fn measure(json: bool) -> Anything<()> {
         }
         port.detach()?;
     }
-    drop(counts);
-    alone(json)
+    drop(stats);
+    measure_repeated(json)
 }
 
-/// The kernel counts while this lives; then as before.
-struct Counts(String);
+/// Enables the kernel's BPF statistics. Restores the old setting when dropped.
+struct StatsEnabled(String);
 
-impl Counts {
-    fn on() -> Anything<Self> {
-        let before = fs::read_to_string(COUNTS)?;
-        fs::write(COUNTS, "1")?;
-        Ok(Self(before))
+impl StatsEnabled {
+    fn new() -> AnyResult<Self> {
+        let old_setting = fs::read_to_string(BPF_STATS)?;
+        fs::write(BPF_STATS, "1")?;
+        Ok(Self(old_setting))
     }
 }
 
-impl Drop for Counts {
+impl Drop for StatsEnabled {
     fn drop(&mut self) {
-        let _ = fs::write(COUNTS, self.0.trim());
+        let _ = fs::write(BPF_STATS, self.0.trim());
     }
 }
 
-fn alone(json: bool) -> Anything<()> {
+fn measure_repeated(json: bool) -> AnyResult<()> {
     if !json {
         println!("calls, repeated");
     }
@@ -84,7 +84,7 @@ fn alone(json: bool) -> Anything<()> {
         }
     };
     let router = Offline::load()?;
-    let mut room = [0; 2_048];
+    let mut output = [0; 2_048];
     for (name, delay, frame) in [
         ("switch, TCP, written", 1_000_000, crate::router::tcp(0, true)),
         ("switch, TCP, measured", 0, crate::router::tcp(0, true)),
@@ -92,9 +92,9 @@ fn alone(json: bool) -> Anything<()> {
         ("switch, UDP, written", 1_000_000, crate::router::udp(0, poseidon_wire::shim::DEFAULT_UDP_PORT)),
     ] {
         router.set_delay(delay, true)?;
-        // A frame that was written once is not written again but for its hops.
-        let (_, took) = router.run(&frame, &mut room, 1_000_000)?;
-        report(name, took.get());
+        // After the first run, only the hop count changes.
+        let (_, time) = router.run(&frame, &mut output, 1_000_000)?;
+        report(name, time.get());
     }
     let law = Settings::for_rate(BitRate::from_gbps(10)).law;
     let path = Path { mtu: Bytes::new(1_448), line_rate: law.max_rate, base_rtt: Nanos::from_micros(100) };
@@ -105,7 +105,7 @@ fn alone(json: bool) -> Anything<()> {
         Step::ack(&Ack { now, rtt, max_hop_delay, packets: 1, ..Ack::EMPTY })
     };
     let steps: Vec<Step> = (0..100_000).map(ack).collect();
-    let replayed = InKernel::load()?.replay(flow, &steps)?;
-    report("the law, one ACK", replayed.took.get() / steps.len() as u64);
+    let result = KernelReplay::load()?.replay(flow, &steps)?;
+    report("the law, one ACK", result.elapsed.get() / steps.len() as u64);
     Ok(())
 }

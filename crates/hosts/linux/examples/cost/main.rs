@@ -1,5 +1,5 @@
-//! What Poseidon in Linux costs, as ratios within one run: with it and without it by turns, so that what else the machine does meets
-//! both alike. Needs root, and what `poseidon doctor` says of the testbed.
+//! Measures the cost of Poseidon in Linux, as ratios within one run. Runs with and without Poseidon alternate, so other
+//! work on the machine affects both equally. Needs root, and the tools that `poseidon doctor` lists for the testbed.
 //!
 //! ```sh
 //! cargo build --release -p poseidon-linux --example cost
@@ -8,54 +8,58 @@
 //! sudo target/release/examples/cost --json          # one object per row
 //! ```
 //!
-//! | part | what is compared |
+//! | part | comparison |
 //! |---|---|
-//! | `router` | packets per second of CPU that a router forwards, with the switch program against without |
-//! | `transfer` | CPU per byte of a TCP transfer, with option and law against plain cubic |
-//! | `calls` | ns per call of each program, as the kernel counts them under traffic and as it repeats them |
+//! | `router` | packets per second of CPU time in a router, with and without the switch program |
+//! | `transfer` | CPU time per byte of a TCP transfer, with Poseidon and with plain CUBIC |
+//! | `calls` | time per call of each program, under traffic and in a loop |
 //!
-//! It starts itself anew in namespaces of its own, which end with it.
+//! The program restarts itself in private namespaces, which the kernel removes when the program exits.
 
 mod calls;
-mod place;
 mod router;
+mod testnet;
 mod transfer;
 
 use core::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    if !place::enter()? {
+    if !testnet::run_inside()? {
         return Ok(());
     }
-    let (options, asked): (Vec<String>, Vec<String>) =
+    let (options, parts): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
     if let Some(unknown) = options.iter().find(|option| *option != "--json") {
-        return Err(format!("there is no option {unknown}; there is --json").into());
+        return Err(format!("unknown option {unknown}; the only option is --json").into());
     }
     let json = !options.is_empty();
-    let is_asked = |part: &str| asked.is_empty() || asked.iter().any(|word| word == part);
-    if is_asked("router") {
+    let is_selected = |part: &str| parts.is_empty() || parts.iter().any(|word| word == part);
+    if is_selected("router") {
         router::measure(json)?;
     }
-    if is_asked("transfer") {
+    if is_selected("transfer") {
         transfer::measure(json)?;
     }
-    if is_asked("calls") {
+    if is_selected("calls") {
         calls::measure(json)?;
     }
     Ok(())
 }
 
-/// The middle of values.
+/// Returns the median of `values`.
 fn median(values: Vec<f64>) -> f64 {
     quantile(&values, 0.5)
 }
 
-/// The value that such a share of them does not exceed.
-fn quantile(values: &[f64], share: f64) -> f64 {
+/// Returns the value below which `fraction` of `values` lie.
+fn quantile(values: &[f64], fraction: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among some hundred")]
-    let at = (sorted.len() as f64 * share) as usize;
-    sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the index is below a few hundred"
+    )]
+    let index = (sorted.len() as f64 * fraction) as usize;
+    sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
 }

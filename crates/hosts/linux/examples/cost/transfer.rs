@@ -1,17 +1,18 @@
-//! What a byte of a TCP transfer costs in CPU, with option and law against plain cubic.
+//! Measures the CPU time per byte of a TCP transfer, with Poseidon and with plain CUBIC.
 //!
 //! ```text
 //!   left: a thread that sends ──veth── this process, which routes ──veth── right: a thread that receives
 //! ```
 //!
-//! Nothing is shaped and no timer is in the way, so all that packets cause happens in the context of these two threads, or in the
-//! kernel's own thread for it where it is too much: the CPU of the three is the whole cost, both ends and the router. What else the
-//! machine does is not in it, but for what it does to caches.
+//! There is no shaper and no timer, so all packet processing happens in the context of these two threads, or in the
+//! kernel's softirq threads. Together, their CPU time is the whole cost of both ends and the router. Other work on the
+//! machine affects this cost only through the caches.
 
-use crate::place::{cpu_of_softirqs, cpu_of_this_thread, go_to, hosts, sh};
+use crate::testnet::{cpu_of_softirqs, cpu_of_this_thread, create_hosts, sh};
 use crate::{median, quantile};
 use core::error::Error;
 use poseidon_linux::tcp::{self, Settings};
+use poseidon_netns::setns;
 use poseidon_types::BitRate;
 use rustix::net::sockopt::set_tcp_congestion;
 use std::fs;
@@ -21,47 +22,47 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
-type Anything<T> = Result<T, Box<dyn Error>>;
-type FromThread<T> = Result<T, String>;
+type AnyResult<T> = Result<T, Box<dyn Error>>;
+type ThreadResult<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const PAIRS: usize = 15;
 const PORT: u16 = 5_054;
 const ADDRESS: &str = "10.9.2.2";
 
-pub(crate) fn measure(json: bool) -> Anything<()> {
-    hosts()?;
+pub(crate) fn measure(json: bool) -> AnyResult<()> {
+    create_hosts()?;
     if !json {
         println!(
-            "transfer: CPU per byte of both ends and the router, {PAIRS} pairs each, cubic first and last by turns"
+            "transfer: CPU time per byte of both ends and the router, {PAIRS} pairs each, in alternating order"
         );
     }
-    for (packets, bytes) in [(Packets::Merged, 1_u64 << 30), (Packets::Single, 1 << 28)] {
-        packets.set()?;
+    for (offload, bytes) in [(Offload::Merged, 1_u64 << 30), (Offload::Single, 1 << 28)] {
+        offload.apply()?;
         for (name, settings) in [
             ("its defaults for 10 Gbps", &[] as &[&str]),
-            // A window as large as cubic's.
+            // The window is as large as CUBIC's.
             ("large targets", &["target-floor=2 ms", "target-range=10 ms"]),
             (
                 "large targets, ACKs delayed",
                 &["target-floor=2 ms", "target-range=10 ms", "ack-every-packet=false"],
             ),
         ] {
-            compare(&format!("{}, {name}", packets.name()), json, settings, bytes)?;
+            compare(&format!("{}, {name}", offload.name()), json, settings, bytes)?;
         }
     }
     Ok(())
 }
 
-fn compare(name: &str, json: bool, settings: &[&str], bytes: u64) -> Anything<()> {
-    let on = On::new(settings)?;
+fn compare(name: &str, json: bool, settings: &[&str], bytes: u64) -> AnyResult<()> {
+    let poseidon = EnabledPoseidon::new(settings)?;
     let (mut ratios, mut cost, mut speed) = (Vec::new(), [Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
     for pair in 0..PAIRS {
-        // 0 is cubic.
+        // 0 is CUBIC, and 1 is Poseidon.
         let order = if pair % 2 == 0 { [0, 1] } else { [1, 0] };
-        for which in order {
-            let sent = transfer((which == 1).then_some(&on.cgroup), bytes)?;
-            cost[which].push(sent.cpu_ns / bytes as f64);
-            speed[which].push(bytes as f64 * 8.0 / sent.wall_ns);
+        for control in order {
+            let transfer_cost = transfer((control == 1).then_some(&poseidon.cgroup), bytes)?;
+            cost[control].push(transfer_cost.cpu_ns / bytes as f64);
+            speed[control].push(bytes as f64 * 8.0 / transfer_cost.wall_ns);
         }
         ratios.push(cost[1][pair] / cost[0][pair]);
     }
@@ -75,7 +76,7 @@ fn compare(name: &str, json: bool, settings: &[&str], bytes: u64) -> Anything<()
         return Ok(());
     }
     println!(
-        "  {name:48} {:.3} of cubic's (quarters {:.3} to {:.3}); {:.2} against {:.2} ns per byte; {:.1} against {:.1} Gbit/s",
+        "  {name:48} ratio to cubic {:.3} (quartiles {:.3} to {:.3}); {:.2} against {:.2} ns per byte; {:.1} against {:.1} Gbit/s",
         median(ratios.clone()),
         quantile(&ratios, 0.25),
         quantile(&ratios, 0.75),
@@ -89,17 +90,17 @@ fn compare(name: &str, json: bool, settings: &[&str], bytes: u64) -> Anything<()
 
 /// How packets cross a veth.
 #[derive(Clone, Copy)]
-pub(crate) enum Packets {
-    /// Up to 64 kB at once, as hosts do by default: what is sent is what a NIC would cut.
+pub(crate) enum Offload {
+    /// Segments of up to 64 kB, which hosts send by default and a NIC would split.
     Merged,
-    /// One by one, as on a wire: each has a stamp of its own.
+    /// Single packets, as on a wire, each with its own stamp.
     Single,
 }
 
-impl Packets {
-    pub(crate) fn set(self) -> Anything<()> {
-        let word = if matches!(self, Self::Merged) { "on" } else { "off" };
-        let common = format!("tso {word} gso {word} gro off");
+impl Offload {
+    pub(crate) fn apply(self) -> AnyResult<()> {
+        let state = if matches!(self, Self::Merged) { "on" } else { "off" };
+        let common = format!("tso {state} gso {state} gro off");
         sh(&format!(
             "nsenter --net=/run/netns/left ethtool -K a0 {common}; nsenter --net=/run/netns/right ethtool -K b0 {common}
              ethtool -K ra {common}; ethtool -K rb {common}"
@@ -114,107 +115,101 @@ impl Packets {
     }
 }
 
-/// Poseidon for a cgroup of our own; off and gone when it is dropped.
-pub(crate) struct On {
+/// Poseidon, enabled for a temporary cgroup. Dropping this value disables it.
+pub(crate) struct EnabledPoseidon {
     pub(crate) cgroup: PathBuf,
 }
 
-impl On {
-    #[expect(clippy::disallowed_methods, reason = "others end when they end")]
-    pub(crate) fn new(changed: &[&str]) -> Anything<Self> {
-        let cgroup = tcp::own_cgroup()?.with_file_name(format!("poseidon-cost-{}", std::process::id()));
+impl EnabledPoseidon {
+    #[expect(clippy::disallowed_methods, reason = "another process needs time to end")]
+    pub(crate) fn new(changes: &[&str]) -> AnyResult<Self> {
+        let cgroup = tcp::default_cgroup()?.with_file_name(format!("poseidon-cost-{}", std::process::id()));
         if !cgroup.is_dir() {
             fs::create_dir(&cgroup)?;
         }
         let mut settings = Settings::for_rate(BitRate::from_gbps(10));
-        for change in changed {
-            let (name, value) = change.split_once('=').ok_or("a name and a value")?;
+        for change in changes {
+            let (name, value) = change.split_once('=').ok_or("write a setting as NAME=VALUE")?;
             settings.set(name, value)?;
         }
         settings.cgroup = Some(cgroup.clone());
-        // The name is the machine's: somebody else may have it for a while.
-        let mut last = None;
+        // Congestion control names are unique on the machine, so another process may still be using this name.
+        let mut last_error = None;
         for _ in 0..120 {
             match tcp::enable(&settings) {
                 Ok(_) => return Ok(Self { cgroup }),
-                Err(why) => last = Some(why),
+                Err(error) => last_error = Some(error),
             }
             thread::sleep(core::time::Duration::from_millis(500));
         }
-        Err(last.map_or_else(|| "never tried".into(), Into::into))
+        Err(last_error.map_or_else(|| "no attempt was made".into(), Into::into))
     }
 }
 
-impl Drop for On {
+impl Drop for EnabledPoseidon {
     fn drop(&mut self) {
         let _ = (tcp::disable(), fs::remove_dir(&self.cgroup));
     }
 }
 
-/// What a transfer took.
-pub(crate) struct Sent {
+/// The cost of a transfer.
+pub(crate) struct TransferCost {
     pub(crate) cpu_ns: f64,
     pub(crate) wall_ns: f64,
 }
 
-/// Sends so many bytes from the left to the right, in a cgroup or outside.
-pub(crate) fn transfer(cgroup: Option<&PathBuf>, bytes: u64) -> Anything<Sent> {
+/// Sends `bytes` from left to right, inside `cgroup` if one is given.
+pub(crate) fn transfer(cgroup: Option<&PathBuf>, bytes: u64) -> AnyResult<TransferCost> {
     let join = |folder: &Path| fs::write(folder.join("cgroup.procs"), "0");
     if let Some(cgroup) = cgroup {
         join(cgroup)?;
     }
-    let done = both_ends(bytes, cgroup.is_none());
+    let result = run_both_ends(bytes, cgroup.is_none());
     if let Some(parent) = cgroup.and_then(|cgroup| cgroup.parent()) {
         join(parent)?;
     }
-    done
+    result
 }
 
 #[expect(clippy::disallowed_methods, reason = "real packets take real time")]
-fn both_ends(bytes: u64, is_cubic: bool) -> Anything<Sent> {
-    let listen = || {
-        go_to("right").map_err(text)?;
-        TcpListener::bind((ADDRESS, PORT)).map_err(text)
-    };
-    let listener = thread::scope(|scope| scope.spawn(listen).join().map_err(|_| "it failed".to_owned()))??;
+fn run_both_ends(bytes: u64, is_cubic: bool) -> AnyResult<TransferCost> {
+    let listener = poseidon_netns::run_in("right", || TcpListener::bind((ADDRESS, PORT)))??;
     let softirqs = cpu_of_softirqs()?;
-    let began = Instant::now();
-    let [sent, received] = thread::scope(|scope| {
+    let start = Instant::now();
+    let [sender, receiver] = thread::scope(|scope| {
         let receiver = scope.spawn(|| receive(&listener));
         let sender = scope.spawn(|| send(bytes, is_cubic));
-        [sender, receiver].map(|end| end.join().unwrap_or_else(|_| Err("it failed".to_owned())))
+        [sender, receiver].map(|end| end.join().unwrap_or_else(|_| Err("a thread panicked".into())))
     });
-    let wall_ns = began.elapsed().as_nanos() as f64;
-    let cpu_ns = (sent? + received? + cpu_of_softirqs()? - softirqs) as f64;
-    Ok(Sent { cpu_ns, wall_ns })
+    let wall_ns = start.elapsed().as_nanos() as f64;
+    let cpu_of = |end: ThreadResult<u64>| end.map_err(|error| -> Box<dyn Error> { error });
+    let cpu_ns = (cpu_of(sender)? + cpu_of(receiver)? + cpu_of_softirqs()? - softirqs) as f64;
+    Ok(TransferCost { cpu_ns, wall_ns })
 }
 
-/// Gives the CPU of this thread.
-fn send(bytes: u64, is_cubic: bool) -> FromThread<u64> {
-    go_to("left").map_err(text)?;
+/// Sends `bytes`. Returns this thread's CPU time.
+fn send(bytes: u64, is_cubic: bool) -> ThreadResult<u64> {
+    setns("left")?;
     let before = cpu_of_this_thread();
-    let mut stream = TcpStream::connect((ADDRESS, PORT)).map_err(text)?;
+    let mut stream = TcpStream::connect((ADDRESS, PORT))?;
     if is_cubic {
-        set_tcp_congestion(&stream, "cubic").map_err(text)?;
+        set_tcp_congestion(&stream, "cubic")?;
     }
     let data = vec![7; 64 << 10];
     for _ in 0..bytes / data.len() as u64 {
-        stream.write_all(&data).map_err(text)?;
+        stream.write_all(&data)?;
     }
-    stream.shutdown(std::net::Shutdown::Write).map_err(text)?;
-    // Until the other end has all.
+    stream.shutdown(std::net::Shutdown::Write)?;
+    // Wait until the receiver has received everything.
     let _ = stream.read(&mut [0]);
     Ok(cpu_of_this_thread() - before)
 }
 
-fn receive(listener: &TcpListener) -> FromThread<u64> {
+/// Receives everything. Returns this thread's CPU time.
+fn receive(listener: &TcpListener) -> ThreadResult<u64> {
     let before = cpu_of_this_thread();
-    let (mut stream, _) = listener.accept().map_err(text)?;
-    let mut room = vec![0; 256 << 10];
-    while stream.read(&mut room).map_err(text)? > 0 {}
+    let (mut stream, _) = listener.accept()?;
+    let mut buffer = vec![0; 256 << 10];
+    while stream.read(&mut buffer)? > 0 {}
     Ok(cpu_of_this_thread() - before)
-}
-
-fn text(why: impl core::fmt::Display) -> String {
-    why.to_string()
 }

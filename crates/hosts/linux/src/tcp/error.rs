@@ -1,84 +1,99 @@
-//! Why Poseidon could not be switched on, off or asked.
+//! Errors from enabling, disabling and querying Poseidon in TCP.
 
 use super::settings::SettingsError;
-use crate::in_kernel::KernelError;
+use crate::mount_namespace::MountNamespaceError;
+use crate::object::KernelError;
+use crate::port::mount_namespace_text;
 use core::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a call failed.
+/// Why an operation failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TcpError {
-    /// A setting is refused.
+    /// A setting is invalid.
     Settings(SettingsError),
-    /// It is on already.
-    AlreadyOn,
-    /// A congestion control of this name is registered, and not by what is on here.
-    NameTaken,
-    /// It is not on.
-    Off,
-    /// The kernel refused.
+    /// Poseidon is already enabled.
+    AlreadyEnabled,
+    /// Another congestion control with this name is registered.
+    NameTaken {
+        /// The congestion control's name.
+        name: String,
+    },
+    /// Poseidon is not enabled.
+    NotEnabled,
+    /// The kernel refused an operation.
     Kernel(KernelError),
     /// No cgroup v2 file system is mounted.
-    NoCgroups,
-    /// A file could not be read, written, made or removed.
-    File {
-        /// What was being done.
-        doing: &'static str,
-        /// Which file.
-        path: PathBuf,
-        /// What the system says.
-        why: io::Error,
+    NoCgroup2,
+    /// No BPF file system is mounted here, and the outer mount namespace cannot be entered.
+    MountNamespace {
+        /// The underlying OS error.
+        error: io::Error,
     },
-    /// The kernel has no such congestion control.
-    NoSuchControl {
-        /// Which.
-        law: String,
-        /// What it has.
+    /// A file could not be read, written, created or removed.
+    File {
+        /// The operation, such as "reading".
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The underlying OS error.
+        error: io::Error,
+    },
+    /// This congestion control is not available in the kernel.
+    UnknownControl {
+        /// The congestion control's name.
+        control: String,
+        /// The available congestion controls.
         available: String,
     },
-    /// What the kernel has is not of this version.
-    OtherVersion {
-        /// What does not fit.
-        what: &'static str,
+    /// The objects in the kernel belong to another version of this program.
+    VersionMismatch {
+        /// The mismatched object.
+        object: &'static str,
     },
 }
 
 impl TcpError {
-    pub(crate) fn file(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn file(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |why| Self::File { doing, path, why }
+        move |error| Self::File { operation, path, error }
     }
 
-    pub(crate) fn refused(doing: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {
-        move |why| Self::Kernel(KernelError::Refused { doing, why })
+    pub(crate) fn refused(operation: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {
+        move |error| Self::Kernel(KernelError::Refused { operation, error })
     }
 }
 
 impl fmt::Display for TcpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Settings(why) => why.fmt(f),
-            Self::AlreadyOn => f.write_str("poseidon is on already; switch it off to change its settings"),
-            Self::NameTaken => f.write_str(
-                "a congestion control `poseidon` is registered already; end the run of the testbed, or switch off what was switched \
-                 on with another /sys/fs/bpf (in a container or by `ip netns exec`), and wait until its connections have ended",
+            Self::Settings(error) => error.fmt(f),
+            Self::AlreadyEnabled => {
+                f.write_str("poseidon is already enabled; run `poseidon tcp disable` to change its settings")
+            }
+            Self::NameTaken { name } => write!(
+                f,
+                "a congestion control `{name}` is already registered; disable the one that was enabled with \
+                 another /sys/fs/bpf (for example in a container), and wait until its connections have ended",
             ),
-            Self::Off => f.write_str("poseidon is not on"),
-            Self::Kernel(why) => why.fmt(f),
-            Self::NoCgroups => {
+            Self::NotEnabled => f.write_str("poseidon is not enabled"),
+            Self::Kernel(error) => error.fmt(f),
+            Self::NoCgroup2 => {
                 f.write_str("no cgroup v2 file system is mounted: mount -t cgroup2 none /sys/fs/cgroup")
             }
-            Self::File { doing, path, why } => {
-                let fix = if why.kind() == io::ErrorKind::PermissionDenied { "; run as root" } else { "" };
-                write!(f, "{doing} {}: {why}{fix}", path.display())
+            Self::MountNamespace { error } => f.write_str(&mount_namespace_text(error)),
+            Self::File { operation, path, error } => {
+                let remedy =
+                    if error.kind() == io::ErrorKind::PermissionDenied { "; run as root" } else { "" };
+                write!(f, "{operation} {}: {error}{remedy}", path.display())
             }
-            Self::NoSuchControl { law, available } => {
-                write!(f, "connections cannot get {law:?}; choose one that the kernel has: {available}")
+            Self::UnknownControl { control, available } => {
+                write!(f, "connections cannot use {control:?}; choose one of these: {available}")
             }
-            Self::OtherVersion { what } => {
-                write!(f, "{what} is of another version of poseidon; switch it off with that one")
+            Self::VersionMismatch { object } => {
+                write!(f, "{object} belongs to another version of poseidon; disable it with that version")
             }
         }
     }
@@ -87,13 +102,19 @@ impl fmt::Display for TcpError {
 impl core::error::Error for TcpError {}
 
 impl From<SettingsError> for TcpError {
-    fn from(why: SettingsError) -> Self {
-        Self::Settings(why)
+    fn from(error: SettingsError) -> Self {
+        Self::Settings(error)
     }
 }
 
 impl From<KernelError> for TcpError {
-    fn from(why: KernelError) -> Self {
-        Self::Kernel(why)
+    fn from(error: KernelError) -> Self {
+        Self::Kernel(error)
+    }
+}
+
+impl From<MountNamespaceError> for TcpError {
+    fn from(error: MountNamespaceError) -> Self {
+        Self::MountNamespace { error: error.source }
     }
 }

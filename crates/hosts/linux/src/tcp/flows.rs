@@ -1,8 +1,9 @@
-//! The table of flows: one row per socket that runs the law, read from the kernel at the moment of asking.
+//! The flow table, read from the kernel. It has one row per socket that uses the law.
 
 use super::error::TcpError;
 use super::pins;
 use crate::flow::Flow;
+use crate::mount_namespace::with_bpf_file_system;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use poseidon_laws::laws::poseidon::Signal;
@@ -11,94 +12,98 @@ use std::fs;
 use std::io;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
-/// What a flow is steered by now.
+/// The signal that controls a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// The worst hop that telemetry reports.
+    /// The largest hop delay in the telemetry.
     Telemetry,
-    /// The worst hop that telemetry reports, or what no hop reported if that is more.
+    /// The largest hop delay in the telemetry, or the unreported delay if it is larger.
     Brownfield,
-    /// The queueing delay of the round trip: the other end does not speak the option, no hop has measured yet, echoes have
-    /// stopped, or it was set so.
+    /// The queueing delay of the round trip. A flow uses it if the peer does not support the option, no hop has
+    /// reported a delay, echoes have stopped, or the settings select it.
     Delay,
-    /// Losses and marks, because the queue is somebody else's: coexistence.
+    /// Losses and marks, because other flows fill the queue (coexistence).
     Compete,
-    /// Nothing for a few round trips: whether that queue drains.
+    /// No signal for a few round trips, while the flow tests whether the queue drains.
     Yield,
 }
 
-/// One flow.
+/// A TCP connection that uses the law.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpFlow {
-    /// Its end on this machine.
+    /// The local address.
     pub local: SocketAddr,
-    /// Its other end.
+    /// The remote address.
     pub remote: SocketAddr,
-    /// The network namespace, by the number of its inode.
+    /// The network namespace inode.
     pub netns: u32,
-    /// What it is steered by.
+    /// The signal that controls the flow.
     pub mode: Mode,
-    /// Whether both ends speak the option.
-    pub speaks_option: bool,
-    /// T(rate), the target delay at the present rate.
+    /// Whether both ends negotiated the option.
+    pub option_negotiated: bool,
+    /// T(rate), the target delay at the current rate.
     pub target: Nanos,
-    /// The delay that was last held against the target.
+    /// The delay that was last compared with the target.
     pub delay: Nanos,
     /// The window, which may be below one packet.
     pub window: Packets,
-    /// The window in whole packets that TCP has been given.
-    pub whole_window: u32,
+    /// TCP's congestion window, in whole packets.
+    pub cwnd: u32,
     /// The last raw round-trip time.
     pub rtt: Nanos,
-    /// The smallest round-trip time, or the one that was configured.
+    /// The configured base RTT, or else the connection's smallest RTT.
     pub base_rtt: Nanos,
-    /// Payload of a full packet.
+    /// The payload size of a full packet.
     pub mss: Bytes,
-    /// Payload that has been acknowledged.
+    /// The number of acknowledged payload bytes.
     pub acked: Bytes,
-    /// How often what happened.
+    /// The event counters.
     pub counters: Counters,
 }
 
-/// How often what happened to one flow.
+/// A flow's event counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// ACKs that brought the delay of the worst hop.
+    /// ACKs that echo the largest hop delay.
     pub acks_with_echo: u64,
-    /// ACKs that did not.
+    /// ACKs without an echo.
     pub acks_without_echo: u64,
-    /// ACKs whose delay was below what the round trip proves: the delay guard acted.
+    /// ACKs whose echoed delay was raised by the delay guard, because the round-trip time proves a longer delay.
     pub guarded: u64,
-    /// ACKs whose delay was above the round trip itself.
+    /// ACKs whose echoed delay exceeds the round-trip time.
     pub implausible: u64,
     /// Fast recoveries.
     pub losses: u64,
-    /// Of them, those that did not slow the flow down, because there was no queue.
+    /// Fast recoveries without a queue, which did not reduce the window.
     pub ignored_losses: u64,
-    /// How often the flow began to compete with flows that fill the buffer.
+    /// How often the flow started to compete with flows that fill the buffer.
     pub competed: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// ACKs that TCP processed without our programs: see `poseidon doctor`.
+    /// ACKs that TCP processed without our programs (see `poseidon doctor`).
     pub missed_acks: u64,
 }
 
-/// All flows, in the order of their addresses.
+/// Returns all flows, sorted by address.
 pub fn flows() -> Result<Vec<TcpFlow>, TcpError> {
-    let path = pins::at(pins::FLOWS);
+    with_bpf_file_system(read_flows)
+}
+
+pub(super) fn read_flows() -> Result<Vec<TcpFlow>, TcpError> {
+    let path = pins::path(pins::FLOWS);
     // Reading the file runs the iterator.
-    let bytes = fs::read(&path).map_err(|why| match why.kind() {
-        io::ErrorKind::NotFound => TcpError::Off,
-        _ => TcpError::file("reading", path)(why),
+    let bytes = fs::read(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => TcpError::NotEnabled,
+        _ => TcpError::file("reading", path)(error),
     })?;
     let rows = bytes.chunks(size_of::<Row>()).map(Row::read_from_bytes);
     let flows: Result<Vec<_>, _> = rows.map(|row| row.map(|row| TcpFlow::from(&row))).collect();
-    let mut flows = flows.map_err(|_| TcpError::OtherVersion { what: "the table of flows" })?;
+    let mut flows = flows.map_err(|_| TcpError::VersionMismatch { object: "the table of flows" })?;
     flows.sort_by_key(|flow| (flow.local, flow.remote, flow.netns));
     Ok(flows)
 }
 
-/// `struct poseidon_telemetry`; what the fields mean is written there.
+/// The Rust counterpart of `struct poseidon_telemetry`, which documents the fields.
 #[derive(Clone, Copy, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Telemetry {
@@ -106,10 +111,10 @@ struct Telemetry {
     echo: u16,
     reverse: u16,
     received: u16,
-    speaks: u8,
+    negotiated: u8,
     is_proven: u8,
     has_law: u8,
-    is_silent: u8,
+    echoes_stopped: u8,
     unused: [u8; 2],
     delay: u32,
     acks_with_echo: u64,
@@ -123,7 +128,7 @@ struct Telemetry {
     coexistence: Coexistence,
 }
 
-/// `struct coexistence` of `bpf/coexistence.h`.
+/// The Rust counterpart of `struct coexistence` in `bpf/coexistence.h`.
 #[derive(Clone, Copy, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Coexistence {
@@ -146,7 +151,7 @@ struct Coexistence {
     unused: [u8; 6],
 }
 
-/// `struct poseidon_row`.
+/// The Rust counterpart of `struct poseidon_row`.
 #[derive(Clone, Copy, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Row {
@@ -167,7 +172,7 @@ struct Row {
     pacing_rate: u64,
 }
 
-// As bpf/tcp.h asserts it.
+// bpf/tcp.h asserts the same sizes.
 const _: () = assert!(size_of::<Telemetry>() == 176 && size_of::<Row>() == 312);
 
 impl From<&Row> for TcpFlow {
@@ -176,45 +181,46 @@ impl From<&Row> for TcpFlow {
             [a, b, c, d, ..] if row.family == AF_INET => IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
             _ => IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical(),
         };
-        let seen = &row.telemetry;
-        let hears = seen.is_proven != 0 && seen.is_silent == 0;
+        let telemetry = &row.telemetry;
+        let has_echoes = telemetry.is_proven != 0 && telemetry.echoes_stopped == 0;
         Self {
             local: SocketAddr::new(ip(row.local), row.local_port),
             remote: SocketAddr::new(ip(row.remote), row.remote_port),
             netns: row.netns,
-            mode: match (seen.coexistence.mode, row.flow.signal()) {
+            mode: match (telemetry.coexistence.mode, row.flow.signal()) {
                 (COMPETE, _) => Mode::Compete,
                 (YIELD, _) => Mode::Yield,
                 (_, Signal::MaxHopDelay) => Mode::Telemetry,
-                (_, Signal::Brownfield) if hears => Mode::Brownfield,
+                (_, Signal::Brownfield) if has_echoes => Mode::Brownfield,
                 (_, Signal::Brownfield | Signal::Rtt) => Mode::Delay,
             },
-            speaks_option: seen.speaks != 0,
+            option_negotiated: telemetry.negotiated != 0,
             target: row.flow.target_delay(),
-            delay: Nanos::new(u64::from(seen.delay)),
+            delay: Nanos::new(u64::from(telemetry.delay)),
             window: row.flow.window(),
-            whole_window: row.snd_cwnd,
+            cwnd: row.snd_cwnd,
             rtt: row.flow.rtt(),
             base_rtt: row.flow.base_rtt(),
             mss: Bytes::new(u64::from(row.mss)),
             acked: Bytes::new(row.bytes_acked),
             counters: Counters {
-                acks_with_echo: seen.acks_with_echo,
-                acks_without_echo: seen.acks_without_echo,
-                guarded: seen.guarded,
-                implausible: seen.implausible,
-                losses: seen.losses,
-                ignored_losses: seen.ignored_losses,
-                competed: u64::from(seen.coexistence.episodes),
-                timeouts: seen.timeouts,
-                missed_acks: seen.missed_acks,
+                acks_with_echo: telemetry.acks_with_echo,
+                acks_without_echo: telemetry.acks_without_echo,
+                guarded: telemetry.guarded,
+                implausible: telemetry.implausible,
+                losses: telemetry.losses,
+                ignored_losses: telemetry.ignored_losses,
+                competed: u64::from(telemetry.coexistence.episodes),
+                timeouts: telemetry.timeouts,
+                missed_acks: telemetry.missed_acks,
             },
         }
     }
 }
 
-/// As C has them.
+/// The IPv4 address family.
 const AF_INET: u16 = 2;
+/// Values of `enum coexistence_mode`.
 const COMPETE: u8 = 1;
 const YIELD: u8 = 2;
 
@@ -222,7 +228,7 @@ impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Telemetry => "telemetry",
-            // The same telemetry: what no hop reports is added.
+            // The plus sign stands for delay that no hop reports.
             Self::Brownfield => "telemetry+",
             Self::Delay => "delay",
             Self::Compete => "compete",
@@ -232,12 +238,12 @@ impl fmt::Display for Mode {
 }
 
 impl TcpFlow {
-    /// The names of the columns that `Display` writes.
-    pub const HEAD: &'static str = "local                  remote                 mode         target us  delay us   rtt us  window   \
+    /// The header for the table rows that `Display` writes.
+    pub const HEADER: &'static str = "local                  remote                 mode         target us  delay us   rtt us  window   \
                                     echo  no echo  guard  loss  rto";
 }
 
-/// One line of a table under [`TcpFlow::HEAD`].
+/// Formats one table row, to be printed below [`TcpFlow::HEADER`].
 impl fmt::Display for TcpFlow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let us = |time: Nanos| time.get() / 1_000;

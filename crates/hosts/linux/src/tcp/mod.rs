@@ -1,32 +1,31 @@
-//! Poseidon in Linux TCP: switched on for the processes of a cgroup, off again, and asked what it does.
+//! Poseidon in Linux TCP: enable it for the processes of a cgroup, disable it, and query its state.
 //!
 //! ```text
-//! Settings ──enable──> kernel: congestion control `poseidon`, the TCP option, the table of flows
-//!                        │  stays when the process ends: /sys/fs/bpf/poseidon/tcp
+//! Settings ──enable──> kernel: congestion control `poseidon`, the TCP option, the flow table
+//!                        │  stays when the process exits: /sys/fs/bpf/poseidon/tcp
 //!  status, flows <───────┤
-//!               disable ─┘  restore_connections: those that still run it
+//!               disable ─┘  restore_connections switches connections that still use it
 //! ```
 //!
-//! A program needs no change: it is started in the cgroup, and its connections get the law and offer the option. Where the other
-//! end does not speak it, the connection is plain TCP on the wire, and the law holds the queueing delay of the round trip to its
-//! target. What the programs do is written in `bpf/tcp.bpf.c`.
+//! Applications need no changes. An application that starts in the cgroup uses the law for its connections and offers
+//! the TCP option. If the peer does not support the option, the connection is plain TCP on the wire, and the law uses
+//! the queueing delay of the round trip. `bpf/tcp.bpf.c` describes the BPF programs.
 
 mod cgroup;
 mod error;
 mod flows;
+mod lifecycle;
 mod pins;
-mod power;
 mod restore;
 mod settings;
 
-pub(crate) use cgroup::mount_of;
-pub use cgroup::{is_root, own_path as own_cgroup};
+pub use cgroup::{default_path as default_cgroup, is_root as is_root_cgroup};
 pub use error::TcpError;
 pub use flows::{Counters, Mode, TcpFlow, flows};
-pub(crate) use power::try_loading;
-pub use power::{Cost, TcpStatus, disable, enable, status};
+pub(crate) use lifecycle::try_loading;
+pub use lifecycle::{ProgramCost, TcpStatus, disable, enable, status};
 pub use restore::restore_connections;
-pub use settings::{Settings, SettingsError};
+pub use settings::{ControlName, Settings, SettingsError};
 
 pub(crate) fn read_text(path: &'static str) -> Result<String, TcpError> {
     std::fs::read_to_string(path).map(|text| text.trim().to_owned()).map_err(TcpError::file("reading", path))

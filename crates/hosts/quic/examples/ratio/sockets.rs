@@ -1,4 +1,4 @@
-//! The sockets below quinn: one that hands out fewer packets at a time, and one with a switch in it.
+//! A tokio runtime whose sockets limit the batch size and can stamp received datagrams like a switch.
 
 use core::net::SocketAddr;
 use core::pin::Pin;
@@ -10,17 +10,18 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// tokio, with a change to what is received and a bound on what is sent at a time.
+/// A tokio runtime with modified sockets.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Below {
-    pub(crate) segments: usize,
-    /// Whether a hop stamps what comes.
-    pub(crate) stamps: bool,
+pub(crate) struct TestRuntime {
+    /// The largest number of packets in a batch.
+    pub(crate) max_segments: usize,
+    /// Whether the sockets stamp received datagrams.
+    pub(crate) stamp_received: bool,
 }
 
-impl Runtime for Below {
-    fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        TokioRuntime.new_timer(at)
+impl Runtime for TestRuntime {
+    fn new_timer(&self, deadline: Instant) -> Pin<Box<dyn AsyncTimer>> {
+        TokioRuntime.new_timer(deadline)
     }
 
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
@@ -28,14 +29,14 @@ impl Runtime for Below {
     }
 
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
-        Ok(Arc::new(Socket { inner: TokioRuntime.wrap_udp_socket(socket)?, below: *self }))
+        Ok(Arc::new(Socket { inner: TokioRuntime.wrap_udp_socket(socket)?, runtime: *self }))
     }
 }
 
 #[derive(Debug)]
 struct Socket {
     inner: Arc<dyn AsyncUdpSocket>,
-    below: Below,
+    runtime: TestRuntime,
 }
 
 impl AsyncUdpSocket for Socket {
@@ -53,18 +54,18 @@ impl AsyncUdpSocket for Socket {
         bufs: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        let messages = ready!(self.inner.poll_recv(cx, bufs, meta))?;
-        if self.below.stamps {
-            for (bytes, meta) in bufs.iter_mut().zip(meta.iter()).take(messages) {
+        let buffers = ready!(self.inner.poll_recv(cx, bufs, meta))?;
+        if self.runtime.stamp_received {
+            for (bytes, meta) in bufs.iter_mut().zip(meta.iter()).take(buffers) {
                 for datagram in bytes[..meta.len].chunks_mut(meta.stride.max(1)) {
-                    // One hop, an empty queue: what poseidon_wire's update would write.
+                    // Writes the same bytes as poseidon_wire for one hop with an empty queue.
                     if let Some(hops) = datagram.get_mut(1) {
                         *hops = hops.saturating_add(1);
                     }
                 }
             }
         }
-        Poll::Ready(Ok(messages))
+        Poll::Ready(Ok(buffers))
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -72,7 +73,7 @@ impl AsyncUdpSocket for Socket {
     }
 
     fn max_transmit_segments(&self) -> usize {
-        self.inner.max_transmit_segments().min(self.below.segments)
+        self.inner.max_transmit_segments().min(self.runtime.max_segments)
     }
 
     fn max_receive_segments(&self) -> usize {

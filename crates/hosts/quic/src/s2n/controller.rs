@@ -1,15 +1,17 @@
-//! A law in the place of s2n-quic's congestion control.
+//! Runs a law as s2n-quic's congestion controller.
 //!
-//! | s2n-quic says | the law is told |
+//! | s2n-quic call | law event |
 //! |---|---|
-//! | `on_ack`, once or more per ACK frame | an ACK: all packets of it, the newest one's round trip |
-//! | `on_packet_lost`, per packet | a loss, once per recovery: losses of packets that were sent before it began belong to it |
-//! | the same, persistent | a timeout, once for all packets that were sent before it; s2n-quic tells of no single timeout |
-//! | `on_explicit_congestion` | nothing: s2n-quic says how many packets were marked, and not how many bytes |
+//! | `on_ack`, once or more per ACK frame | an ACK with all its packets and the RTT of the newest packet |
+//! | `on_packet_lost`, per packet | a loss, once per recovery period, which includes all packets sent before it began |
+//! | `on_packet_lost`, persistent | a timeout, once for all packets sent before it |
+//! | `on_explicit_congestion` | none: s2n-quic reports the number of marked packets, but not their bytes |
+//!
+//! s2n-quic does not report individual timeouts.
 
-use crate::poseidon::Poseidon;
-use crate::shared::Shared;
-use crate::steer::{Frame, Steer};
+use crate::core::driver::{AckFrame, FlowDriver};
+use crate::core::poseidon::Poseidon;
+use crate::core::shared::Shared;
 use core::time::Duration;
 use poseidon_laws::AnyLaw;
 use poseidon_types::Nanos;
@@ -19,98 +21,99 @@ use s2n_quic_core::recovery::congestion_controller::{CongestionController, Endpo
 use s2n_quic_core::time::Timestamp;
 use std::sync::Arc;
 
-/// For `with_congestion_controller`: the law of the configuration.
+/// The controller factory for `with_congestion_controller`. It creates a controller with the configured law for
+/// each path.
 #[derive(Clone, Debug)]
-pub struct Controllers {
+pub struct LawControllerFactory {
     law: AnyLaw,
     shared: Arc<Shared>,
 }
 
-impl Controllers {
-    /// Give the same endpoint [`super::Shim`] and [`super::Mtu`].
+impl LawControllerFactory {
+    /// Creates the factory. The same endpoint also needs [`super::ShimInterceptor`] and [`super::ShimMtu`].
     pub fn new(poseidon: &Poseidon) -> Self {
-        let (law, shared) = poseidon.parts();
-        Self { law: law.clone(), shared: Arc::clone(shared) }
+        Self { law: poseidon.initial_law().clone(), shared: Arc::clone(poseidon.shared()) }
     }
 }
 
-impl Endpoint for Controllers {
-    type CongestionController = Steered;
+impl Endpoint for LawControllerFactory {
+    type CongestionController = LawController;
 
-    fn new_congestion_controller(&mut self, path: PathInfo<'_>) -> Steered {
-        let steer = Steer::new(self.law.clone(), Arc::clone(&self.shared), path.max_datagram_size, 0);
-        Steered { steer, began: None, in_flight: 0, recovery_began: None, timed_out: None }
+    fn new_congestion_controller(&mut self, path: PathInfo<'_>) -> LawController {
+        let driver = FlowDriver::new(self.law.clone(), Arc::clone(&self.shared), path.max_datagram_size, 0);
+        LawController { driver, created: None, in_flight: 0, recovery_start: None, last_timeout: None }
     }
 }
 
-/// One path.
+/// The controller of one path.
 #[derive(Clone, Debug)]
-pub struct Steered {
-    steer: Steer<AnyLaw>,
-    /// When the first packet was sent.
-    began: Option<Timestamp>,
+pub struct LawController {
+    driver: FlowDriver<AnyLaw>,
+    /// The time of the first packet.
+    created: Option<Timestamp>,
     in_flight: u64,
-    recovery_began: Option<Timestamp>,
-    timed_out: Option<Timestamp>,
+    recovery_start: Option<Timestamp>,
+    last_timeout: Option<Timestamp>,
 }
 
-impl Steered {
-    fn clock(&mut self, at: Timestamp) -> Nanos {
-        let began = *self.began.get_or_insert(at);
-        nanos(at.saturating_duration_since(began))
+impl LawController {
+    fn since_created(&mut self, timestamp: Timestamp) -> Nanos {
+        let created = *self.created.get_or_insert(timestamp);
+        nanos(timestamp.saturating_duration_since(created))
     }
 
-    fn left(&mut self, bytes: u64) {
+    fn remove_in_flight(&mut self, bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
     }
 
-    fn sent(&mut self, at: Timestamp, bytes: u64) {
-        self.clock(at);
+    fn record_sent(&mut self, now: Timestamp, bytes: u64) {
+        self.since_created(now);
         self.in_flight += bytes;
-        self.steer.on_sent(bytes);
+        self.driver.on_sent(bytes);
     }
 
-    fn acked(&mut self, newest_sent: Timestamp, bytes: u64, smooth_rtt: Duration, received: Timestamp) {
-        self.left(bytes);
-        let at = self.clock(received);
-        let newest = nanos(received.saturating_duration_since(newest_sent));
-        self.steer.on_ack(&Frame {
-            at,
-            rtt: newest,
-            // The oldest packet of a frame is not told. It went at most a window, so a round trip, before the newest.
-            longest: newest * 2,
-            smooth_rtt: nanos(smooth_rtt),
-            bytes,
+    fn record_acked(&mut self, newest_sent: Timestamp, bytes: u64, smoothed_rtt: Duration, now: Timestamp) {
+        self.remove_in_flight(bytes);
+        let time = self.since_created(now);
+        let rtt = nanos(now.saturating_duration_since(newest_sent));
+        self.driver.on_ack(&AckFrame {
+            now: time,
+            rtt,
+            // s2n-quic does not report when the oldest packet was sent. It was sent at most one window, and
+            // therefore one round trip, before the newest packet.
+            max_rtt: rtt * 2,
+            smoothed_rtt: nanos(smoothed_rtt),
+            acked_bytes: bytes,
             in_flight: self.in_flight,
         });
     }
 
-    fn lost(&mut self, sent: Timestamp, bytes: u64, is_persistent: bool, now: Timestamp) {
-        self.left(bytes);
-        let at = self.clock(now);
-        let is_of = |began: Option<Timestamp>| began.is_some_and(|began| sent <= began);
+    fn record_lost(&mut self, sent: Timestamp, bytes: u64, is_persistent: bool, now: Timestamp) {
+        self.remove_in_flight(bytes);
+        let time = self.since_created(now);
+        let was_sent_before = |start: Option<Timestamp>| start.is_some_and(|start| sent <= start);
         if is_persistent {
-            // Said of each lost packet again.
-            if is_of(self.timed_out) {
+            // s2n-quic reports persistent congestion for each lost packet.
+            if was_sent_before(self.last_timeout) {
                 return;
             }
-            self.steer.on_timeout(at);
-            self.timed_out = Some(now);
-        } else if is_of(self.recovery_began) {
+            self.driver.on_timeout(time);
+            self.last_timeout = Some(now);
+        } else if was_sent_before(self.recovery_start) {
             return;
         } else {
-            self.steer.on_loss(at, bytes);
+            self.driver.on_loss(time, bytes);
         }
-        self.recovery_began = Some(now);
+        self.recovery_start = Some(now);
     }
 }
 
-impl CongestionController for Steered {
-    /// When it was sent.
+impl CongestionController for LawController {
+    /// The send time of the packet.
     type PacketInfo = Timestamp;
 
     fn congestion_window(&self) -> u32 {
-        u32::try_from(self.steer.window()).unwrap_or(u32::MAX)
+        u32::try_from(self.driver.window()).unwrap_or(u32::MAX)
     }
 
     fn bytes_in_flight(&self) -> u32 {
@@ -118,7 +121,7 @@ impl CongestionController for Steered {
     }
 
     fn is_congestion_limited(&self) -> bool {
-        self.in_flight + self.steer.mtu() > self.steer.window()
+        self.in_flight + self.driver.mtu() > self.driver.window()
     }
 
     fn requires_fast_retransmission(&self) -> bool {
@@ -133,7 +136,7 @@ impl CongestionController for Steered {
         _rtt: &RttEstimator,
         _publisher: &mut Pub,
     ) -> Timestamp {
-        self.sent(time_sent, sent_bytes as u64);
+        self.record_sent(time_sent, sent_bytes as u64);
         time_sent
     }
 
@@ -156,7 +159,7 @@ impl CongestionController for Steered {
         received: Timestamp,
         _publisher: &mut Pub,
     ) {
-        self.acked(newest_sent, bytes as u64, rtt.smoothed_rtt(), received);
+        self.record_acked(newest_sent, bytes as u64, rtt.smoothed_rtt(), received);
     }
 
     fn on_packet_lost<Pub: Publisher>(
@@ -169,19 +172,19 @@ impl CongestionController for Steered {
         now: Timestamp,
         _publisher: &mut Pub,
     ) {
-        self.lost(sent, u64::from(lost_bytes), persistent_congestion, now);
+        self.record_lost(sent, u64::from(lost_bytes), persistent_congestion, now);
     }
 
     fn on_explicit_congestion<Pub: Publisher>(&mut self, _marks: u64, _now: Timestamp, _publisher: &mut Pub) {
     }
 
     fn on_mtu_update<Pub: Publisher>(&mut self, max_data_size: u16, _publisher: &mut Pub) {
-        self.steer.on_mtu(max_data_size);
+        self.driver.on_mtu_update(max_data_size);
     }
 
-    /// A probe of the MTU that did not arrive, or keys that are gone: no sign of congestion.
+    /// Handles a lost MTU probe, or a packet whose keys were discarded. Neither is a sign of congestion.
     fn on_packet_discarded<Pub: Publisher>(&mut self, bytes_sent: usize, _publisher: &mut Pub) {
-        self.left(bytes_sent as u64);
+        self.remove_in_flight(bytes_sent as u64);
     }
 
     fn earliest_departure_time(&self) -> Option<Timestamp> {
@@ -189,102 +192,103 @@ impl CongestionController for Steered {
     }
 }
 
-fn nanos(time: Duration) -> Nanos {
-    Nanos::new(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+fn nanos(duration: Duration) -> Nanos {
+    Nanos::new(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::core::config::Config;
     use core::net::SocketAddr;
     use poseidon_types::BitRate;
     use s2n_quic_core::inet::SocketAddress;
     use s2n_quic_core::path::mtu;
     use s2n_quic_core::time::{Clock as _, NoopClock};
 
-    /// Of the smallest path: what s2n-quic begins with.
-    const FULL: u64 = 1_200;
+    /// The initial packet size of s2n-quic.
+    const PACKET: u64 = 1_200;
     const RTT: Duration = Duration::from_millis(1);
 
     struct Path {
-        steered: Steered,
+        controller: LawController,
         now: Timestamp,
     }
 
     impl Path {
         fn new() -> Self {
-            let poseidon = Poseidon::new(Config::for_rate(BitRate::from_gbps(1))).expect("it runs here");
+            let poseidon =
+                Poseidon::new(Config::for_rate(BitRate::from_gbps(1))).expect("the configuration is valid");
             let peer = SocketAddress::from(SocketAddr::from(([10, 0, 0, 1], 65_053)));
             let info = PathInfo::new(&mtu::Config::default(), &peer);
-            let steered = Controllers::new(&poseidon).new_congestion_controller(info);
-            Self { steered, now: NoopClock.get_time() }
+            let controller = LawControllerFactory::new(&poseidon).new_congestion_controller(info);
+            Self { controller, now: NoopClock.get_time() }
         }
 
-        /// A microsecond later; when it was sent.
+        /// Sends a packet one microsecond after the previous packet and returns its send time.
         fn send(&mut self, bytes: u64) -> Timestamp {
             self.now += Duration::from_micros(1);
-            self.steered.sent(self.now, bytes);
+            self.controller.record_sent(self.now, bytes);
             self.now
         }
 
-        fn lose(&mut self, sent: Timestamp, persistent: bool) {
-            self.steered.lost(sent, FULL, persistent, self.now);
+        fn lose(&mut self, sent: Timestamp, is_persistent: bool) {
+            self.controller.record_lost(sent, PACKET, is_persistent, self.now);
         }
 
-        /// Losses and timeouts that the law was told of.
-        fn told(&self) -> (u64, u64) {
-            let metrics = self.steered.steer.metrics_now();
+        /// Returns how many losses and timeouts the law received.
+        fn losses_and_timeouts(&self) -> (u64, u64) {
+            let metrics = self.controller.driver.metrics();
             (metrics.losses, metrics.timeouts)
         }
     }
 
     #[test]
-    fn what_is_in_flight_is_what_was_sent_and_has_not_left() {
+    fn in_flight_excludes_acked_lost_and_discarded_bytes() {
         let mut path = Path::new();
-        let sent: Vec<Timestamp> = (0..5).map(|_| path.send(FULL)).collect();
+        let sent: Vec<Timestamp> = (0..5).map(|_| path.send(PACKET)).collect();
         path.send(0);
-        assert_eq!(path.steered.bytes_in_flight(), 6_000);
+        assert_eq!(path.controller.bytes_in_flight(), 6_000);
         path.now += RTT;
-        path.steered.acked(sent[1], 2 * FULL, RTT, path.now);
+        path.controller.record_acked(sent[1], 2 * PACKET, RTT, path.now);
         path.lose(sent[2], false);
-        path.steered.left(FULL);
-        assert_eq!(path.steered.bytes_in_flight(), 1_200);
-        assert!(!path.steered.is_congestion_limited());
-        while !path.steered.is_congestion_limited() {
-            path.send(FULL);
+        path.controller.remove_in_flight(PACKET);
+        assert_eq!(path.controller.bytes_in_flight(), 1_200);
+        assert!(!path.controller.is_congestion_limited());
+        while !path.controller.is_congestion_limited() {
+            path.send(PACKET);
         }
-        let (window, in_flight) = (path.steered.congestion_window(), path.steered.bytes_in_flight());
+        let (window, in_flight) = (path.controller.congestion_window(), path.controller.bytes_in_flight());
         assert!(in_flight <= window && in_flight + 1_200 > window, "{in_flight} of {window}");
     }
 
     #[test]
-    fn one_recovery_is_one_loss() {
+    fn recovery_period_counts_as_one_loss() {
         let mut path = Path::new();
-        let sent: Vec<Timestamp> = (0..4).map(|_| path.send(FULL)).collect();
-        for at in &sent {
-            path.lose(*at, false);
+        let sent: Vec<Timestamp> = (0..4).map(|_| path.send(PACKET)).collect();
+        for packet in &sent {
+            path.lose(*packet, false);
         }
-        assert_eq!(path.told(), (1, 0));
-        let later = path.send(FULL);
+        assert_eq!(path.losses_and_timeouts(), (1, 0));
+        let later = path.send(PACKET);
         path.lose(later, false);
-        assert_eq!(path.told(), (2, 0));
+        assert_eq!(path.losses_and_timeouts(), (2, 0));
     }
 
     #[test]
-    fn persistent_congestion_is_one_timeout_however_many_packets_say_it() {
+    fn persistent_congestion_of_several_packets_counts_as_one_timeout() {
         let mut path = Path::new();
-        let sent: Vec<Timestamp> = (0..4).map(|_| path.send(FULL)).collect();
+        let sent: Vec<Timestamp> = (0..4).map(|_| path.send(PACKET)).collect();
         path.lose(sent[0], false);
-        for at in &sent[1..] {
-            path.lose(*at, true);
+        for packet in &sent[1..] {
+            path.lose(*packet, true);
         }
-        assert_eq!(path.told(), (1, 1));
-        // What else was sent before belongs to it, and a recovery to come does not.
+        assert_eq!(path.losses_and_timeouts(), (1, 1));
+        // Packets sent before the timeout belong to it. Later packets do not.
         path.lose(sent[3], false);
-        assert_eq!(path.told(), (1, 1));
-        let later = path.send(FULL);
+        assert_eq!(path.losses_and_timeouts(), (1, 1));
+        let later = path.send(PACKET);
         path.lose(later, true);
-        assert_eq!(path.told(), (1, 2));
+        assert_eq!(path.losses_and_timeouts(), (1, 2));
     }
 }

@@ -1,52 +1,60 @@
-//! The prefix before every packet, in s2n-quic's own buffers: no copy on the way in, one move by sixteen bytes on the way out.
+//! Adds and removes the prefix in s2n-quic's own buffers. Receiving needs no copy. Sending moves the packet by
+//! 16 bytes.
 //!
-//! The calls that a datagram makes follow each other on one thread, as in quinn: the controller counts the packet, then the interceptor is handed the datagram
-//! (`context.rs`).
+//! s2n-quic calls the controller and then the interceptor on the same thread (`core/send_context.rs`).
 
-use super::address;
-use crate::config::IPV6_AND_UDP_BYTES;
-use crate::context;
-use crate::flow::Flow;
-use crate::peers::Form;
-use crate::poseidon::Poseidon;
-use crate::prefix::{PREFIX, PREFIX_BYTES, Prefix};
-use crate::shared::Shared;
-use crate::strip::Kind;
+use super::address::to_socket_addr;
+use crate::core::config::IPV6_AND_UDP_BYTES;
+use crate::core::datagram::DatagramKind;
+use crate::core::flow::Flow;
+use crate::core::peers::Encapsulation;
+use crate::core::poseidon::Poseidon;
+use crate::core::prefix::{PREFIX_BYTES, PREFIX_BYTES_U16, Prefix};
+use crate::core::send_context;
+use crate::core::shared::Shared;
 use core::net::SocketAddr;
 use s2n_quic_core::event::api::Subject;
 use s2n_quic_core::packet::interceptor::{Datagram, DecoderBufferMut, EncoderBuffer, Interceptor};
 use s2n_quic_core::path::mtu;
 use std::sync::Arc;
 
+/// The combined size of the IPv4 and UDP headers.
 const IPV4_AND_UDP_BYTES: u16 = 28;
 
-/// For `with_packet_interceptor`.
+/// The packet interceptor that adds and removes the prefix, for `with_packet_interceptor`.
 #[derive(Clone, Debug)]
-pub struct Shim {
+pub struct ShimInterceptor {
     shared: Arc<Shared>,
 }
 
-impl Shim {
-    /// Give the same endpoint [`super::Controllers`] and [`super::Mtu`].
+impl ShimInterceptor {
+    /// Creates the interceptor. The same endpoint also needs [`super::LawControllerFactory`] and
+    /// [`super::ShimMtu`].
     pub fn new(poseidon: &Poseidon) -> Self {
-        Self { shared: Arc::clone(poseidon.parts().1) }
+        Self { shared: Arc::clone(poseidon.shared()) }
     }
 
-    /// What goes before the packet; nothing to a peer that speaks plain QUIC.
-    fn prefix(&self, flow: Option<&Arc<Flow>>, to: SocketAddr, packet: &[u8]) -> Option<[u8; PREFIX_BYTES]> {
-        let print = self.shared.prints.of(to);
-        if let Some(flow) = flow.filter(|flow| flow.remote() != print) {
-            self.shared.flows.moved(flow, print, to);
+    /// Returns the prefix of a packet, or `None` for a peer that uses plain QUIC.
+    fn prefix(
+        &self,
+        flow: Option<&Arc<Flow>>,
+        destination: SocketAddr,
+        packet: &[u8],
+    ) -> Option<[u8; PREFIX_BYTES]> {
+        let fingerprint = self.shared.address_hasher.fingerprint(destination);
+        if let Some(flow) = flow.filter(|flow| flow.remote() != fingerprint) {
+            self.shared.flows.change_remote(flow, fingerprint, destination);
         }
-        if self.shared.form(flow.map(Arc::as_ref), to) == Form::Plain {
+        let encapsulation = self.shared.encapsulation(flow.map(Arc::as_ref), destination);
+        if encapsulation == Encapsulation::Plain {
             return None;
         }
         let Some(flow) = flow else { return Some(Prefix::default().emit()) };
-        Some(self.shared.prefix(flow, packet).0.emit())
+        Some(self.shared.next_prefix(flow, packet).0.emit())
     }
 }
 
-impl Interceptor for Shim {
+impl Interceptor for ShimInterceptor {
     fn intercept_rx_datagram<'a>(
         &mut self,
         _: &Subject,
@@ -54,15 +62,15 @@ impl Interceptor for Shim {
         payload: DecoderBufferMut<'a>,
     ) -> DecoderBufferMut<'a> {
         let bytes = payload.into_less_safe_slice();
-        let from = address(&datagram.remote_address);
-        let kind = self.shared.strip(|stripper| stripper.one(bytes, from));
-        let from = match kind {
-            Kind::Plain => 0,
-            Kind::Prefixed => PREFIX_BYTES,
-            // An empty datagram is no packet, and is dropped.
-            Kind::Nothing => bytes.len(),
+        let peer = to_socket_addr(&datagram.remote_address);
+        let kind = self.shared.parse_batch(|parser| parser.parse_datagram(bytes, peer));
+        let packet_start = match kind {
+            DatagramKind::Plain => 0,
+            DatagramKind::Prefixed => PREFIX_BYTES,
+            // s2n-quic drops an empty datagram.
+            DatagramKind::Dropped => bytes.len(),
         };
-        DecoderBufferMut::new(&mut bytes[from..])
+        DecoderBufferMut::new(&mut bytes[packet_start..])
     }
 
     fn intercept_tx_datagram(
@@ -71,55 +79,60 @@ impl Interceptor for Shim {
         datagram: &Datagram<'_>,
         payload: &mut EncoderBuffer<'_>,
     ) {
-        let flow = context::take_sent();
-        let (packet, room) = payload.split_mut();
+        let flow = send_context::take_counted_flow();
+        let (packet, free_space) = payload.split_mut();
         let length = packet.len();
-        // Datagrams of a batch (GSO) are as long as its first, prefix included. s2n-quic fills up a packet that is almost full, so a longer one
-        // never follows; but a batch that began as plain QUIC goes on so.
-        let (Some(room), Some(end)) =
-            (room.first_chunk_mut::<PREFIX_BYTES>(), length.checked_sub(PREFIX_BYTES))
+        // All datagrams in a GSO batch are as long as the first, including the prefix. s2n-quic pads nearly
+        // full packets, so no larger packet follows. A batch that begins with plain QUIC stays plain.
+        let (Some(free_space), Some(split)) =
+            (free_space.first_chunk_mut::<PREFIX_BYTES>(), length.checked_sub(PREFIX_BYTES))
         else {
             return;
         };
-        let Some(prefix) = self.prefix(flow.as_ref(), address(&datagram.remote_address), packet) else {
+        let destination = to_socket_addr(&datagram.remote_address);
+        let Some(prefix) = self.prefix(flow.as_ref(), destination, packet) else {
             return;
         };
-        room.copy_from_slice(&packet[end..]);
-        packet.copy_within(..end, PREFIX_BYTES);
+        free_space.copy_from_slice(&packet[split..]);
+        packet.copy_within(..split, PREFIX_BYTES);
         packet[..PREFIX_BYTES].copy_from_slice(&prefix);
         payload.set_position(length + PREFIX_BYTES);
     }
 }
 
-/// For `with_mtu`: packets are no larger than [`crate::Config::packet`], and leave room for the prefix in what the endpoint may send.
+/// The MTU settings for `with_mtu`. They limit packets to [`crate::Config::packet_size`] and leave room for the
+/// prefix.
 ///
-/// An endpoint sends IP packets of 1500 bytes at most, unless its I/O is told otherwise (`with_max_mtu`).
+/// An endpoint sends IP packets of at most 1500 bytes unless its I/O provider sets another limit
+/// (`with_max_mtu`).
 #[derive(Clone, Copy, Debug)]
-pub struct Mtu {
-    packet: u16,
+pub struct ShimMtu {
+    packet_size: u16,
 }
 
-impl Mtu {
-    /// Give the same endpoint [`super::Controllers`] and [`super::Shim`].
+impl ShimMtu {
+    /// Creates the MTU settings. The same endpoint also needs [`super::LawControllerFactory`] and
+    /// [`super::ShimInterceptor`].
     pub fn new(poseidon: &Poseidon) -> Self {
-        Self { packet: poseidon.config().packet }
+        Self { packet_size: poseidon.config().packet_size }
     }
 
-    /// The largest IP packet without the prefix.
-    fn most(self, is_ipv4: bool, endpoint: u16) -> u16 {
+    /// Returns the size of the largest IP packet without the prefix.
+    fn max_mtu(self, is_ipv4: bool, endpoint_max_mtu: u16) -> u16 {
         let headers = if is_ipv4 { IPV4_AND_UDP_BYTES } else { IPV6_AND_UDP_BYTES };
-        self.packet.saturating_add(headers).min(endpoint.saturating_sub(PREFIX))
+        self.packet_size.saturating_add(headers).min(endpoint_max_mtu.saturating_sub(PREFIX_BYTES_U16))
     }
 }
 
-impl mtu::Endpoint for Mtu {
-    /// Nothing, that is the endpoint's own sizes, where those leave no room behind the smallest packet of QUIC.
+impl mtu::Endpoint for ShimMtu {
+    /// Returns `None` if the endpoint's MTU leaves no room for a prefix. s2n-quic then uses the endpoint's
+    /// settings.
     fn on_path(&mut self, path: &mtu::PathInfo<'_>, endpoint: mtu::Config) -> Option<mtu::Config> {
-        let is_ipv4 = address(&path.remote_address).is_ipv4();
-        let most = self.most(is_ipv4, u16::from(endpoint.max_mtu()));
-        let builder = mtu::Config::builder().with_max_mtu(most).ok()?;
-        let builder = builder.with_base_mtu(u16::from(endpoint.base_mtu()).min(most)).ok()?;
-        builder.with_initial_mtu(u16::from(endpoint.initial_mtu()).min(most)).ok()?.build().ok()
+        let is_ipv4 = to_socket_addr(&path.remote_address).is_ipv4();
+        let max_mtu = self.max_mtu(is_ipv4, u16::from(endpoint.max_mtu()));
+        let builder = mtu::Config::builder().with_max_mtu(max_mtu).ok()?;
+        let builder = builder.with_base_mtu(u16::from(endpoint.base_mtu()).min(max_mtu)).ok()?;
+        builder.with_initial_mtu(u16::from(endpoint.initial_mtu()).min(max_mtu)).ok()?.build().ok()
     }
 }
 
@@ -128,13 +141,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_and_its_prefix_fit_what_the_endpoint_may_send() {
-        let of = |packet| Mtu { packet };
-        // The configured packet, if the endpoint's IP packets hold it behind a prefix.
-        assert_eq!(of(1_436).most(true, 1_500), 1_436 + 28);
-        assert_eq!(of(1_436).most(false, 1_500), 1_436 + 48);
-        assert_eq!(of(8_940).most(true, 1_500), 1_484);
-        assert_eq!(of(8_940).most(true, 9_000), 8_968);
-        assert_eq!(of(u16::MAX).most(false, 9_000), 8_984);
+    fn packet_and_prefix_fit_into_the_mtu_of_the_endpoint() {
+        let shim_mtu = |packet_size| ShimMtu { packet_size };
+        // The configured packet size applies if the endpoint's IP packets have room for it and the prefix.
+        assert_eq!(shim_mtu(1_436).max_mtu(true, 1_500), 1_436 + 28);
+        assert_eq!(shim_mtu(1_436).max_mtu(false, 1_500), 1_436 + 48);
+        assert_eq!(shim_mtu(8_940).max_mtu(true, 1_500), 1_484);
+        assert_eq!(shim_mtu(8_940).max_mtu(true, 9_000), 8_968);
+        assert_eq!(shim_mtu(u16::MAX).max_mtu(false, 9_000), 8_984);
     }
 }

@@ -1,4 +1,4 @@
-//! Figures that are closed forms or fluid models: no network, no packets.
+//! Figures computed from closed forms or fluid models, without simulating packets.
 
 mod poseidon;
 mod powertcp;
@@ -11,9 +11,9 @@ use crate::scenario::Analytic;
 use crate::summary::{PhaseSummary, Summary};
 use std::collections::BTreeMap;
 
-/// Works out a closed form.
-pub fn work_out(which: Analytic) -> Summary {
-    match which {
+/// Evaluates a closed-form or fluid model.
+pub fn evaluate(form: Analytic) -> Summary {
+    match form {
         Analytic::FairRamp => poseidon::fair_ramp(),
         Analytic::TargetCurve => poseidon::target_curve(),
         Analytic::ReactionBySlope => powertcp::reaction_by_slope(),

@@ -1,33 +1,35 @@
-//! What a message would take if it were alone.
+//! The latency of a message in an empty network.
 
 use poseidon_plan::Plan;
-use poseidon_types::{Bytes, Picos};
+use poseidon_types::{Bytes, HostId, Picos};
 
-/// The time that a message takes in an empty network, us: its packets one behind the other on every wire, and the ACK of the last
-/// behind that of the one before.
-pub fn ideal_us(plan: &Plan, from: u32, to: u32, size: u64) -> f64 {
+/// Returns the latency of a message in an empty network, in microseconds. Packets are sent back to back on every link,
+/// and the ACK for the last packet follows the ACK for the previous packet.
+pub fn ideal_latency_us(plan: &Plan, from: HostId, to: HostId, size: u64) -> f64 {
     let mtu = plan.transport.mtu.get();
-    let before_last = size.div_ceil(mtu).saturating_sub(1);
-    let last = Bytes::new(size - before_last * mtu) + plan.data_overhead();
-    // When the last packet, the one before it and the first reach the next node, and how far apart those behind the first do.
-    let (mut reaches, mut before, mut first, mut apart) =
+    let packets_before_last = size.div_ceil(mtu).saturating_sub(1);
+    let last_size = Bytes::new(size - packets_before_last * mtu) + plan.data_overhead();
+    // Arrival times of the last, second-to-last and first packets at the next node. `spacing` is the time between
+    // consecutive packets after the first.
+    let (mut last, mut before_last, mut first, mut spacing) =
         (Picos::ZERO, Picos::ZERO, Picos::ZERO, Picos::ZERO);
     for (index, link) in plan.topology.links_between(from, to).iter().enumerate() {
         let pipeline = if index == 0 { Picos::ZERO } else { plan.switch.pipeline };
-        let full = link.rate.send_time_ceil(plan.data_size());
-        apart = apart.max(full);
-        first += pipeline + full;
-        let free = before_last.checked_sub(1).map_or(Picos::ZERO, |others| first + apart * others);
-        reaches = (reaches + pipeline).max(free) + link.rate.send_time_ceil(last) + link.delay;
-        before = free + link.delay;
+        let full_packet_time = link.rate.send_time_ceil(plan.data_size());
+        spacing = spacing.max(full_packet_time);
+        first += pipeline + full_packet_time;
+        let link_free =
+            packets_before_last.checked_sub(1).map_or(Picos::ZERO, |others| first + spacing * others);
+        last = (last + pipeline).max(link_free) + link.rate.send_time_ceil(last_size) + link.delay;
+        before_last = link_free + link.delay;
         first += link.delay;
     }
     for (index, link) in plan.topology.links_between(to, from).iter().enumerate() {
         let pipeline = if index == 0 { Picos::ZERO } else { plan.switch.pipeline };
-        let ack = link.rate.send_time_ceil(plan.ack_size());
-        before += pipeline + ack;
-        reaches = (reaches + pipeline).max(before) + ack + link.delay;
-        before += link.delay;
+        let ack_time = link.rate.send_time_ceil(plan.ack_size());
+        before_last += pipeline + ack_time;
+        last = (last + pipeline).max(before_last) + ack_time + link.delay;
+        before_last += link.delay;
     }
-    reaches.get() as f64 / 1e6
+    last.get() as f64 / 1e6
 }

@@ -1,174 +1,175 @@
-//! Numbers of messages: how long they took, by themselves and by their size, and in which order. A message that did not finish counts
-//! with an infinite time.
+//! Metrics for message latencies, slowdowns and finish times. An unfinished message has an infinite latency.
 
-use super::{Reducer, distribution, ideal_us};
+use super::{Reducer, cumulative_shares, ideal_latency_us, to_us};
 use crate::bound::Bounds;
-use crate::resolve::{GroupOf, Resolved, Window};
-use crate::samples::{MessageSamples, PERCENTILES, Pool, Quantity, Selection, SizedSlowdown, Times};
+use crate::resolve::{PhaseWindow, ResolvedRun, TrafficGroup};
+use crate::samples::{
+    MessageSamples, PERCENTILES, Pool, Quantity, Selection, SizedSlowdown, Times, TooFewMessages,
+};
 use crate::stats::{mean, rank_correlation};
-use crate::summary::{Missing, PhaseSummary, Summary};
+use crate::summary::{MissingValue, PhaseSummary, Summary};
 use poseidon_plan::records::{MessageRow, ReceivedRow};
 use poseidon_plan::traffic::{Event, Message};
-use poseidon_types::{Bytes, Picos};
+use poseidon_types::{Bytes, MessageId, Picos};
 
-/// Starts and finishes are kept of at most so many messages: more than that nobody tells apart in a figure.
-const MANY: usize = 10_000;
+/// Start and finish times are stored only for traffic groups with at most this many messages. A figure cannot show
+/// more.
+const MAX_FINISH_TIMES: usize = 10_000;
 
-/// Messages of some traffics, of some sizes.
-pub(super) struct Chosen<'a> {
+/// Selects messages by traffic and size.
+pub(super) struct MessageSelector<'a> {
     pub(super) name: &'a str,
-    /// By place among the groups.
+    /// Indices of traffic groups.
     pub(super) groups: Vec<usize>,
     pub(super) from: Bytes,
     pub(super) below: Bytes,
 }
 
-impl Chosen<'_> {
-    fn has(&self, size: Bytes) -> bool {
+impl MessageSelector<'_> {
+    fn includes_size(&self, size: Bytes) -> bool {
         size >= self.from && size < self.below
     }
 }
 
-/// When each message of a plan began, arrived and was acknowledged.
+/// The start, arrival and acknowledgment times of each message in a plan.
 #[derive(Debug)]
 pub(super) struct MessageLog<'a> {
-    resolved: &'a Resolved,
-    /// Per message: when it began; `NEVER` while it has not.
+    resolved: &'a ResolvedRun,
+    /// The start time of each message; [`NEVER`] if it has not started.
     starts: Vec<Picos>,
     arrivals: Vec<Picos>,
     acknowledged: Vec<Picos>,
-    /// Per message: how many events it still waits for.
-    awaited: Vec<u32>,
-    /// Per message: whether it belongs to traffic that is measured as messages.
+    /// The number of events that each message is still waiting for.
+    pending_events: Vec<u32>,
+    /// For each message, whether its traffic group has message metrics.
     is_measured: Vec<bool>,
-    /// How many messages that count have begun, or will at their time, and have not finished.
-    open: usize,
+    /// The number of counted messages that have not finished.
+    unfinished: usize,
 }
 
 const NEVER: Picos = Picos::MAX;
 
 impl<'a> MessageLog<'a> {
-    pub(super) fn new(resolved: &'a Resolved) -> Self {
+    pub(super) fn new(resolved: &'a ResolvedRun) -> Self {
         let plan = &resolved.plan;
         let count = plan.messages.len();
-        let mut awaited = vec![0; count];
-        plan.after.iter().for_each(|after| awaited[after.then as usize] += 1);
+        let mut pending_events = vec![0; count];
+        plan.dependencies.iter().for_each(|dependency| pending_events[dependency.dependent.index()] += 1);
         let mut is_measured = vec![false; count];
         for group in resolved.groups.iter().filter(|group| !group.is_long) {
-            group.messages.messages.iter().for_each(|message| is_measured[*message as usize] = true);
+            group.messages.messages.iter().for_each(|message| is_measured[message.index()] = true);
         }
-        let starts = plan.messages.iter().zip(&awaited);
+        let starts = plan.messages.iter().zip(&pending_events);
         let starts =
-            starts.map(|(message, awaited)| if *awaited == 0 { message.at } else { NEVER }).collect();
-        let nothing = || vec![NEVER; count];
+            starts.map(|(message, pending)| if *pending == 0 { message.start } else { NEVER }).collect();
+        let never = || vec![NEVER; count];
         let mut log = Self {
             resolved,
             starts,
-            arrivals: nothing(),
-            acknowledged: nothing(),
-            awaited,
+            arrivals: never(),
+            acknowledged: never(),
+            pending_events,
             is_measured,
-            open: 0,
+            unfinished: 0,
         };
-        log.open = (0..count).filter(|message| log.counts(*message)).count();
+        log.unfinished = (0..count).filter(|message| log.is_counted(*message)).count();
         log
     }
 
-    /// Whether a message that has begun, or has its time in the plan, is one of those that numbers are about.
-    fn counts(&self, message: usize) -> bool {
+    /// Returns whether a message counts. It counts if its traffic is measured and it starts in the measured part of the
+    /// run.
+    fn is_counted(&self, message: usize) -> bool {
         let start = self.starts[message];
         self.is_measured[message]
             && start >= self.resolved.messages_from
             && start < self.resolved.measured_until
     }
 
-    /// Whether every message that counts has finished.
+    /// Returns whether every counted message has finished.
     pub(super) fn has_drained(&self) -> bool {
-        self.open == 0
+        self.unfinished == 0
     }
 
     pub(super) fn on_acknowledged(&mut self, row: &MessageRow) {
-        let message = row.message as usize;
+        let message = row.message.index();
         if self.acknowledged[message] == NEVER {
-            let counted = self.counts(message);
+            let is_counted = self.is_counted(message);
             self.starts[message] = row.start;
             self.acknowledged[message] = row.acknowledged;
-            self.open -= usize::from(counted);
+            self.unfinished -= usize::from(is_counted);
         }
-        self.begin_dependents(row.message, Event::Acknowledged, row.acknowledged);
+        self.start_dependents(row.message, Event::Acknowledged, row.acknowledged);
     }
 
     pub(super) fn on_received(&mut self, row: &ReceivedRow) {
-        self.arrivals[row.message as usize] = row.at;
-        self.begin_dependents(row.message, Event::Received, row.at);
+        self.arrivals[row.message.index()] = row.time;
+        self.start_dependents(row.message, Event::Received, row.time);
     }
 
-    /// Messages that wait for this one begin, where it was the last that they waited for.
-    fn begin_dependents(&mut self, message: u32, event: Event, at: Picos) {
-        let after = &self.resolved.plan.after;
-        let first = after.partition_point(|after| (after.message, after.event) < (message, event));
-        for after in
-            after[first..].iter().take_while(|after| (after.message, after.event) == (message, event))
+    /// Starts the messages that were waiting only for this event.
+    fn start_dependents(&mut self, message: MessageId, event: Event, time: Picos) {
+        let dependencies = &self.resolved.plan.dependencies;
+        let first = dependencies.partition_point(|d| (d.prerequisite, d.event) < (message, event));
+        for dependency in
+            dependencies[first..].iter().take_while(|d| (d.prerequisite, d.event) == (message, event))
         {
-            let then = after.then as usize;
-            self.awaited[then] = self.awaited[then].saturating_sub(1);
-            if self.awaited[then] == 0 && self.starts[then] == NEVER {
-                self.starts[then] = at + self.resolved.plan.messages[then].at;
-                self.open += usize::from(self.counts(then));
+            let dependent = dependency.dependent.index();
+            self.pending_events[dependent] = self.pending_events[dependent].saturating_sub(1);
+            if self.pending_events[dependent] == 0 && self.starts[dependent] == NEVER {
+                self.starts[dependent] = time + self.resolved.plan.messages[dependent].start;
+                self.unfinished += usize::from(self.is_counted(dependent));
             }
         }
     }
 
-    /// What became of the messages of a group that had begun when the run ended.
-    pub(super) fn of_group(&self, group: &GroupOf, ended: Picos) -> Vec<MessageTime> {
+    /// Returns the latencies of all messages in a group that started before the run ended.
+    pub(super) fn latencies(&self, group: &TrafficGroup, run_end: Picos) -> Vec<MessageLatency> {
         let plan = &self.resolved.plan;
-        let time = |message: &u32| {
-            let start = self.starts[*message as usize];
-            let Message { connection, amount, .. } = plan.messages[*message as usize];
-            let (size, had) = (amount.bytes()?, ended.checked_sub(start)?);
-            let ends = plan.connections[connection as usize];
-            let taken = |at: Picos| if at == NEVER { None } else { Some(us(at.checked_sub(start)?)) };
-            Some(MessageTime {
-                start_us: us(start),
-                had_us: us(had),
-                latency_us: taken(self.acknowledged[*message as usize]),
-                arrival_us: taken(self.arrivals[*message as usize]),
-                ideal_us: ideal_us(plan, ends.from, ends.to, size.get()),
+        let latency = |message: &MessageId| {
+            let start = self.starts[message.index()];
+            let Message { connection, amount, .. } = plan.messages[message.index()];
+            let (size, available) = (amount.bytes()?, run_end.checked_sub(start)?);
+            let connection = plan.connections[connection.index()];
+            let since_start =
+                |time: Picos| if time == NEVER { None } else { Some(to_us(time.checked_sub(start)?)) };
+            Some(MessageLatency {
+                start_us: to_us(start),
+                available_us: to_us(available),
+                latency_us: since_start(self.acknowledged[message.index()]),
+                arrival_us: since_start(self.arrivals[message.index()]),
+                ideal_us: ideal_latency_us(plan, connection.from, connection.to, size.get()),
                 size,
             })
         };
-        group.messages.messages.iter().filter_map(time).collect()
+        group.messages.messages.iter().filter_map(latency).collect()
     }
 }
 
-fn us(at: Picos) -> f64 {
-    at.get() as f64 / 1e6
-}
-
-/// What became of a message.
+/// The latency of a message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MessageTime {
+pub(super) struct MessageLatency {
     start_us: f64,
-    /// From its start to the end of the run.
-    had_us: f64,
-    /// `None` while it has not been acknowledged.
+    /// The time from the start of the message to the end of the run.
+    available_us: f64,
+    /// The time until the sender has received all ACKs; `None` if the message did not finish.
     latency_us: Option<f64>,
-    /// `None` while it is not whole at its receiver.
+    /// The time until the receiver has all bytes; `None` if the message did not arrive.
     arrival_us: Option<f64>,
-    /// Its latency in an empty network.
+    /// The latency in an empty network.
     ideal_us: f64,
     size: Bytes,
 }
 
-impl MessageTime {
-    /// What was measured; or else what it is greater than.
-    fn of(&self, quantity: Quantity) -> Result<f64, f64> {
+impl MessageLatency {
+    /// Returns the value of a quantity. For an unfinished message, returns a lower bound as the error.
+    fn quantity(&self, quantity: Quantity) -> Result<f64, f64> {
         match quantity {
-            Quantity::Latency => self.latency_us.ok_or(self.had_us),
-            Quantity::Slowdown => {
-                self.latency_us.map(|latency| latency / self.ideal_us).ok_or(self.had_us / self.ideal_us)
-            }
-            Quantity::Arrival => self.arrival_us.ok_or(self.had_us),
+            Quantity::Latency => self.latency_us.ok_or(self.available_us),
+            Quantity::Slowdown => self
+                .latency_us
+                .map(|latency| latency / self.ideal_us)
+                .ok_or(self.available_us / self.ideal_us),
+            Quantity::Arrival => self.arrival_us.ok_or(self.available_us),
         }
     }
 
@@ -177,30 +178,34 @@ impl MessageTime {
     }
 }
 
-/// Numbers of messages are samples of single precision, here as in the file, so that those of one seed and of all are the same.
-#[expect(clippy::cast_possible_truncation, reason = "seven digits are more than any seed repeats")]
-const fn sample(value: f64) -> f32 {
+/// Rounds a value to the file's single precision, so that metrics for one seed and for all seeds agree.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "seven digits are more precise than the spread over seeds"
+)]
+const fn to_sample(value: f64) -> f32 {
     value as f32
 }
 
-fn times(messages: &[MessageTime], quantity: Quantity) -> Times {
+/// Collects a quantity's values over all messages.
+fn times(messages: &[MessageLatency], quantity: Quantity) -> Times {
     let (mut finished, mut unfinished) = (Vec::new(), Vec::new());
     for message in messages {
-        match message.of(quantity) {
-            Ok(value) => finished.push(sample(value)),
-            Err(had) => unfinished.push(sample(had)),
+        match message.quantity(quantity) {
+            Ok(value) => finished.push(to_sample(value)),
+            Err(lower_bound) => unfinished.push(to_sample(lower_bound)),
         }
     }
     Times::new(finished, unfinished)
 }
 
-/// The share of messages that did not finish, in words, for a number that cannot be given.
+/// Returns the reason text for a percentile that was not reached.
 pub(crate) fn not_reached(unfinished_share: f64) -> String {
-    format!("not reached ({} unfinished)", percent(unfinished_share))
+    format!("not reached ({} unfinished)", format_percent(unfinished_share))
 }
 
-/// A share in percent.
-pub(crate) fn percent(share: f64) -> String {
+/// Formats a share as a percentage.
+pub(crate) fn format_percent(share: f64) -> String {
     match 100.0 * share {
         0.0 => "0 %".into(),
         percent if percent < 0.01 => format!("{percent:.4} %"),
@@ -210,100 +215,174 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 impl Reducer<'_> {
-    /// The messages that were chosen and begin in a phase.
-    fn chosen_messages(&self, of: &Chosen<'_>, window: &Window) -> Vec<MessageTime> {
-        let (from, to) = (us(self.resolved.messages_from(window)), us(window.ends));
-        let is_meant = |message: &&MessageTime| {
-            message.start_us >= from && message.start_us < to && of.has(message.size)
-        };
-        of.groups.iter().flat_map(|group| self.messages[*group].iter().filter(is_meant).copied()).collect()
+    /// Returns one selector for each traffic group with messages, and one for each message class.
+    pub(super) fn message_selectors(&self) -> Vec<MessageSelector<'_>> {
+        let with_messages = self.resolved.groups.iter().enumerate().filter(|(_, group)| !group.is_long);
+        let by_traffic = with_messages.map(|(index, group)| MessageSelector {
+            name: &group.name,
+            groups: vec![index],
+            from: Bytes::ZERO,
+            below: Bytes::MAX,
+        });
+        let by_class = self.resolved.classes.iter().map(|class| MessageSelector {
+            name: &class.name,
+            groups: class.groups.clone(),
+            from: class.from,
+            below: class.below,
+        });
+        by_traffic.chain(by_class).collect()
     }
 
-    /// Puts the numbers of messages into a phase and gives their times.
-    pub(super) fn message_values(
+    /// Returns the selected messages that start in a phase.
+    fn select_messages(
         &self,
-        of: &Chosen<'_>,
-        window: &Window,
+        selector: &MessageSelector<'_>,
+        window: &PhaseWindow,
+        latencies: &[Vec<MessageLatency>],
+    ) -> Vec<MessageLatency> {
+        let (from, to) = (to_us(self.resolved.messages_from(window)), to_us(window.end));
+        let is_selected = |message: &&MessageLatency| {
+            message.start_us >= from && message.start_us < to && selector.includes_size(message.size)
+        };
+        let groups = selector.groups.iter();
+        groups.flat_map(|group| latencies[*group].iter().filter(is_selected).copied()).collect()
+    }
+
+    /// Adds the metrics of the selected messages to a phase, and returns their times.
+    pub(super) fn message_metrics(
+        &self,
+        selector: &MessageSelector<'_>,
+        window: &PhaseWindow,
+        latencies: &[Vec<MessageLatency>],
         phase: &mut PhaseSummary,
     ) -> Selection {
-        let messages = self.chosen_messages(of, window);
-        let finished: Vec<&MessageTime> =
-            messages.iter().filter(|message| message.latency_us.is_some()).collect();
-        let unfinished = messages.len() - finished.len();
-        let share = if unfinished == 0 { 0.0 } else { unfinished as f64 / messages.len() as f64 };
-        let mut put = |name: &str, reading: Result<Bounds, String>| {
-            let name = format!("{}.{name}", of.name);
-            match reading {
-                Ok(bounds) => match bounds.value() {
-                    Some(value) => drop(phase.values.insert(name, value)),
-                    None if bounds.low.is_finite() => {
-                        let missing = Missing { reason: not_reached(share), at_least: Some(bounds.low) };
-                        phase.missing.insert(name, missing);
-                    }
-                    None => {}
-                },
-                Err(reason) => drop(phase.missing.insert(name, Missing { reason, at_least: None })),
-            }
-        };
-        // A mean or a last finish is one of all messages: where some did not finish, it is greater than what they had.
-        let of_all =
-            |value: f64| Ok(if unfinished == 0 { Bounds::exact(value) } else { Bounds::at_least(value) });
-        put("messages", Ok(Bounds::exact(finished.len() as f64)));
-        put("unfinished", Ok(Bounds::exact(unfinished as f64)));
-        if !messages.is_empty() {
-            put("unfinished_share", Ok(Bounds::exact(share)));
-            let latencies: Vec<f64> = messages.iter().map(|m| m.latency_us.unwrap_or(m.had_us)).collect();
-            put("latency_mean_us", of_all(mean(&latencies).unwrap_or(f64::NAN)));
+        let messages = self.select_messages(selector, window, latencies);
+        let mut metrics = MessageMetrics::new(selector.name, &messages, phase);
+        metrics.put_counts();
+        let quantities = [Quantity::Latency, Quantity::Slowdown, Quantity::Arrival];
+        let all_times = quantities.map(|quantity| times(&messages, quantity));
+        for (quantity, times) in quantities.into_iter().zip(&all_times) {
+            metrics.put_percentiles(quantity, times);
         }
-        let all = [Quantity::Latency, Quantity::Slowdown, Quantity::Arrival];
-        let all_times = all.map(|quantity| times(&messages, quantity));
-        for (quantity, times) in all.into_iter().zip(&all_times) {
-            let (name, unit) = quantity.words();
-            for (share, word) in PERCENTILES.iter().filter(|_| !messages.is_empty()) {
-                put(&format!("{name}_{word}{unit}"), Pool::new([(times, 1)]).reading(*share, word));
-            }
-        }
-        let mut finishes: Vec<f64> =
-            messages.iter().map(|m| m.start_us + m.latency_us.unwrap_or(m.had_us)).collect();
-        finishes.sort_unstable_by(f64::total_cmp);
-        if let [first, .., last] = finishes.as_slice() {
-            put("finish_spread_us", of_all(last - first));
-            put("finish_last_us", of_all(last - us(window.begins)));
-        }
-        let starts: Vec<f64> = finished.iter().map(|message| message.start_us).collect();
-        let ends: Vec<f64> = finished.iter().filter_map(|message| message.finish_us()).collect();
-        if let Some(order) = rank_correlation(&starts, &ends) {
-            put("finish_order", Ok(Bounds::exact(order)));
-        }
-        let sized = |message: &MessageTime| {
-            let slowdown = message.of(Quantity::Slowdown);
+        metrics.put_finish_times(to_us(window.start));
+        let sized_slowdown = |message: &MessageLatency| {
+            let slowdown = message.quantity(Quantity::Slowdown);
             let is_finished = slowdown.is_ok();
-            let slowdown = sample(slowdown.unwrap_or_else(|at_least| at_least));
+            let slowdown = to_sample(slowdown.unwrap_or_else(|lower_bound| lower_bound));
             SizedSlowdown { bytes: message.size.get(), slowdown, is_finished }
         };
-        Selection::new(&window.name, of.name, all_times, messages.iter().map(sized).collect())
+        Selection::new(&window.name, selector.name, all_times, messages.iter().map(sized_slowdown).collect())
     }
 
-    /// The distribution of the latencies of each traffic, as far as messages finished.
+    /// Adds the latency distribution of each traffic group's finished messages.
     pub(super) fn latency_distributions(&self, samples: &MessageSamples, summary: &mut Summary) {
         for group in self.resolved.groups.iter().filter(|group| !group.is_long) {
-            let of_group = samples.selections.iter().filter(|selection| selection.name == group.name);
-            let pool = Pool::new(of_group.map(|selection| (selection.times(Quantity::Latency), 1)));
+            let selections = samples.selections.iter().filter(|selection| selection.name == group.name);
+            let pool = Pool::new(selections.map(|selection| (selection.times(Quantity::Latency), 1)));
             if !pool.is_empty() {
-                let points = distribution(pool.len(), |share| pool.percentile(share)?.value());
+                let points = cumulative_shares(pool.len(), |share| pool.percentile(share)?.value());
                 summary.distributions.insert(format!("{}.latency_us", group.name), points);
             }
         }
     }
 
-    /// Start and finish of each message.
-    pub(super) fn finishes(&self, summary: &mut Summary) {
-        for (index, group) in self.resolved.groups.iter().enumerate() {
-            if !group.is_long && self.messages[index].len() <= MANY {
-                let points = self.messages[index].iter();
+    /// Adds the start and finish time of each message.
+    pub(super) fn finish_times(&self, latencies: &[Vec<MessageLatency>], summary: &mut Summary) {
+        for (group, messages) in self.resolved.groups.iter().zip(latencies) {
+            if !group.is_long && messages.len() <= MAX_FINISH_TIMES {
+                let points = messages.iter();
                 let points = points.filter_map(|message| Some((message.start_us, message.finish_us()?)));
                 summary.finishes.insert(group.name.clone(), points.collect());
             }
+        }
+    }
+}
+
+/// Adds message metrics to a phase.
+struct MessageMetrics<'a> {
+    name: &'a str,
+    messages: &'a [MessageLatency],
+    finished: Vec<&'a MessageLatency>,
+    unfinished: usize,
+    unfinished_share: f64,
+    phase: &'a mut PhaseSummary,
+}
+
+impl<'a> MessageMetrics<'a> {
+    fn new(name: &'a str, messages: &'a [MessageLatency], phase: &'a mut PhaseSummary) -> Self {
+        let finished: Vec<&MessageLatency> =
+            messages.iter().filter(|message| message.latency_us.is_some()).collect();
+        let unfinished = messages.len() - finished.len();
+        let unfinished_share = if unfinished == 0 { 0.0 } else { unfinished as f64 / messages.len() as f64 };
+        Self { name, messages, finished, unfinished, unfinished_share, phase }
+    }
+
+    /// Adds a metric: its value, a lower bound, or the reason for a missing value.
+    fn put(&mut self, metric: &str, reading: Result<Bounds, TooFewMessages>) {
+        let name = format!("{}.{metric}", self.name);
+        let missing = match reading {
+            Ok(bounds) => match bounds.value() {
+                Some(value) => {
+                    self.phase.values.insert(name, value);
+                    return;
+                }
+                None if bounds.low.is_finite() => {
+                    MissingValue { reason: not_reached(self.unfinished_share), at_least: Some(bounds.low) }
+                }
+                None => return,
+            },
+            Err(error) => MissingValue { reason: error.to_string(), at_least: None },
+        };
+        self.phase.missing.insert(name, missing);
+    }
+
+    fn put_exact(&mut self, metric: &str, value: f64) {
+        self.put(metric, Ok(Bounds::exact(value)));
+    }
+
+    /// Adds a metric over all messages. The value is a lower bound if some messages did not finish.
+    fn put_over_all(&mut self, metric: &str, value: f64) {
+        let bounds = if self.unfinished == 0 { Bounds::exact(value) } else { Bounds::at_least(value) };
+        self.put(metric, Ok(bounds));
+    }
+
+    fn put_counts(&mut self) {
+        self.put_exact("messages", self.finished.len() as f64);
+        self.put_exact("unfinished", self.unfinished as f64);
+        if !self.messages.is_empty() {
+            self.put_exact("unfinished_share", self.unfinished_share);
+            let latencies: Vec<f64> =
+                self.messages.iter().map(|m| m.latency_us.unwrap_or(m.available_us)).collect();
+            self.put_over_all("latency_mean_us", mean(&latencies).unwrap_or(f64::NAN));
+        }
+    }
+
+    fn put_percentiles(&mut self, quantity: Quantity, times: &Times) {
+        let (name, unit) = quantity.affixes();
+        if self.messages.is_empty() {
+            return;
+        }
+        for (share, percentile) in PERCENTILES {
+            self.put(
+                &format!("{name}_{percentile}{unit}"),
+                Pool::new([(times, 1)]).checked_percentile(share, percentile),
+            );
+        }
+    }
+
+    /// Adds the metrics for the spread and order of finish times.
+    fn put_finish_times(&mut self, phase_start_us: f64) {
+        let mut finishes: Vec<f64> =
+            self.messages.iter().map(|m| m.start_us + m.latency_us.unwrap_or(m.available_us)).collect();
+        finishes.sort_unstable_by(f64::total_cmp);
+        if let [first, .., last] = finishes.as_slice() {
+            self.put_over_all("finish_spread_us", last - first);
+            self.put_over_all("finish_last_us", last - phase_start_us);
+        }
+        let starts: Vec<f64> = self.finished.iter().map(|message| message.start_us).collect();
+        let ends: Vec<f64> = self.finished.iter().filter_map(|message| message.finish_us()).collect();
+        if let Some(order) = rank_correlation(&starts, &ends) {
+            self.put_exact("finish_order", order);
         }
     }
 }

@@ -1,118 +1,64 @@
-//! From rows to numbers: a sink that keeps what the summary needs and no more.
+//! Reduces a run's rows to its summary. The reducer stores only what the summary needs.
 
 mod decisions;
 mod ideal;
 mod messages;
 mod queues;
 mod rates;
+mod senders;
 
-pub use ideal::ideal_us;
-pub(crate) use messages::{not_reached, percent};
+pub use ideal::ideal_latency_us;
+pub(crate) use messages::{format_percent, not_reached};
 
-use crate::resolve::{GroupOf, Resolved};
+use crate::resolve::{PhaseWindow, ResolvedRun, TrafficGroup};
 use crate::samples::MessageSamples;
-use crate::stats::{can_carry, percentile};
+use crate::stats::{percentile, supports_percentile};
 use crate::summary::{PhaseSummary, Summary};
-use messages::{Chosen, MessageLog, MessageTime};
+use decisions::DecisionLog;
+use messages::{MessageLatency, MessageLog};
 use poseidon_plan::records::{
     DecisionRow, DropRow, MessageRow, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
 };
 use poseidon_plan::{Plan, Report};
-use poseidon_types::{Bytes, Picos};
-use queues::{Buffer, QueueSample};
+use poseidon_types::{ConnectionId, Picos};
+use queues::QueueLog;
+use rates::ReceiverLog;
+use senders::SenderLog;
 use std::collections::BTreeMap;
 
-/// No group.
-const NOBODY: u32 = u32::MAX;
-/// Series are kept of each flow of a group where it has at most so many.
-const FEW: u32 = 16;
-/// Where the shares of a distribution are kept.
+/// The cumulative shares at which a distribution is stored.
 pub(crate) const SHARES: &[f64] = &[
     0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8,
     0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.985, 0.99, 0.992, 0.994, 0.995, 0.996, 0.997, 0.998,
     0.9985, 0.999, 0.9995, 0.9999,
 ];
 
-/// Takes the rows of a run and keeps what its summary needs.
+/// A sink that reduces rows to a summary.
 #[derive(Debug)]
 pub struct Reducer<'a> {
-    resolved: &'a Resolved,
-    keeps_series: bool,
-    /// Per connection: its group, and its place among those that are watched.
-    group_of: Vec<u32>,
-    watched_at: Vec<u32>,
-    /// Per watched connection: payload received, sample by sample.
-    received: Vec<Vec<u64>>,
-    /// Per watched connection and phase: sums of window and smoothed round-trip time, and how many.
-    senders: Vec<Vec<[f64; 3]>>,
-    /// Per group: window and smoothed round-trip time of its first flow over time.
-    sender_series: Vec<Vec<(f64, f64, f64)>>,
-    /// Per watched queue: samples.
-    queues: Vec<Vec<QueueSample>>,
-    /// Per group with decisions and phase: round-trip times, ns.
-    rtts: Vec<Vec<Vec<f64>>>,
-    /// Per group with decisions and phase: the sum of what those round trips are when nothing waits, ns.
-    unloaded: Vec<Vec<f64>>,
-    /// Per group with decisions and phase: sum of hop delays, ns, and how many.
-    signals: Vec<Vec<(f64, f64)>>,
-    /// Per watched connection: the last window and when it was cut, ps.
-    cuts: Vec<(u64, Vec<u64>)>,
-    /// When messages began, arrived and were acknowledged.
-    log: MessageLog<'a>,
-    /// Per group: what became of its messages, once the run has ended.
-    messages: Vec<Vec<MessageTime>>,
-    /// Per watched connection: when its last message was acknowledged, ps.
-    ended: Vec<Option<u64>>,
-    /// By switch: watched buffers.
-    buffers: BTreeMap<u32, Buffer>,
-    /// Per watched connection: its round trip when nothing waits, ns.
-    base_rtts: Vec<f64>,
+    resolved: &'a ResolvedRun,
+    /// Whether the summary contains time series. Figures show only the first seed's time series.
+    include_series: bool,
+    connections: ConnectionIndex,
+    receivers: ReceiverLog,
+    senders: SenderLog,
+    queues: QueueLog,
+    decisions: DecisionLog,
+    messages: MessageLog<'a>,
 }
 
 impl<'a> Reducer<'a> {
-    /// For a run of this; `keeps_series` for the one whose series are drawn.
-    pub fn new(resolved: &'a Resolved, keeps_series: bool) -> Self {
-        let plan = &resolved.plan;
-        let mut group_of = vec![NOBODY; plan.connections.len()];
-        for (index, group) in (0..).zip(&resolved.groups) {
-            group.connections.clone().for_each(|connection| group_of[connection as usize] = index);
-        }
-        let mut watched_at = vec![NOBODY; plan.connections.len()];
-        for (index, connection) in (0..).zip(&plan.watched_connections) {
-            watched_at[*connection as usize] = index;
-        }
-        let watched = plan.watched_connections.len();
-        let (groups, phases) = (resolved.groups.len(), resolved.phases.len());
+    /// Creates a reducer for a run. `include_series` determines whether the summary contains time series.
+    pub fn new(resolved: &'a ResolvedRun, include_series: bool) -> Self {
         Self {
             resolved,
-            keeps_series,
-            group_of,
-            watched_at,
-            received: vec![Vec::new(); watched],
-            senders: vec![vec![[0.0; 3]; phases]; watched],
-            sender_series: vec![Vec::new(); groups],
-            queues: vec![Vec::new(); resolved.queues.len()],
-            rtts: vec![vec![Vec::new(); phases]; groups],
-            unloaded: vec![vec![0.0; phases]; groups],
-            signals: vec![vec![(0.0, 0.0); phases]; groups],
-            cuts: vec![(0, Vec::new()); watched],
-            log: MessageLog::new(resolved),
-            messages: vec![Vec::new(); groups],
-            ended: vec![None; watched],
-            buffers: resolved
-                .buffers
-                .iter()
-                .flat_map(|buffer| &buffer.switches)
-                .map(|switch| (*switch, Buffer::default()))
-                .collect(),
-            base_rtts: plan
-                .watched_connections
-                .iter()
-                .map(|connection| {
-                    let ends = plan.connections[*connection as usize];
-                    plan.base_rtt(ends.from, ends.to).get() as f64 / 1e3
-                })
-                .collect(),
+            include_series,
+            connections: ConnectionIndex::new(resolved),
+            receivers: ReceiverLog::new(&resolved.plan),
+            senders: SenderLog::new(resolved),
+            queues: QueueLog::new(resolved),
+            decisions: DecisionLog::new(resolved),
+            messages: MessageLog::new(resolved),
         }
     }
 
@@ -120,130 +66,177 @@ impl<'a> Reducer<'a> {
         &self.resolved.plan
     }
 
-    /// The phase that is being measured at a time.
-    fn phase_at(&self, at: Picos) -> Option<usize> {
-        self.resolved.phases.iter().position(|window| window.settled <= at && at <= window.ends)
+    /// Returns the index of the phase that is being measured at `time`.
+    fn phase_at(&self, time: Picos) -> Option<usize> {
+        self.resolved.phases.iter().position(|window| window.settled_at <= time && time <= window.end)
     }
 
-    fn group(&self, connection: u32) -> Option<(usize, &'a GroupOf)> {
-        let index = self.group_of[connection as usize] as usize;
+    /// Returns a connection's traffic group and the group's index.
+    fn group(&self, connection: ConnectionId) -> Option<(usize, &'a TrafficGroup)> {
+        let index = self.connections.group_index(connection);
         self.resolved.groups.get(index).map(|group| (index, group))
     }
 
-    /// Whether every message that counts has finished: then a drain has nothing left to wait for.
-    pub fn has_drained(&self) -> bool {
-        self.log.has_drained()
+    /// Returns the watch-list index of each connection in a group.
+    fn watched_indices(&self, group: &TrafficGroup) -> impl Iterator<Item = usize> + '_ {
+        group
+            .connections
+            .clone()
+            .map(|connection| self.connections.watched_index(ConnectionId::new(connection)))
     }
 
-    /// The numbers.
+    /// Returns whether every counted message has finished, so that the drain can end.
+    pub fn has_drained(&self) -> bool {
+        self.messages.has_drained()
+    }
+
+    /// Returns the summary.
     pub fn summary(self, report: &Report) -> Summary {
         self.finish(report).0
     }
 
-    /// The numbers, and the times of all messages that count.
+    /// Returns the summary and the times of all counted messages.
     pub fn finish(mut self, report: &Report) -> (Summary, MessageSamples) {
         let mut summary = Summary::default();
         let mut samples = MessageSamples::default();
-        let groups = self.resolved.groups.iter().enumerate().filter(|(_, group)| !group.is_long);
-        for (index, group) in groups {
-            self.messages[index] = self.log.of_group(group, report.ended);
-        }
-        self.rtts.iter_mut().flatten().for_each(|list| list.sort_unstable_by(f64::total_cmp));
+        let latencies: Vec<Vec<MessageLatency>> = self
+            .resolved
+            .groups
+            .iter()
+            .map(
+                |group| if group.is_long { Vec::new() } else { self.messages.latencies(group, report.ended) },
+            )
+            .collect();
+        self.decisions.sort_rtts();
         for phase in 0..self.resolved.phases.len() {
-            let window = &self.resolved.phases[phase];
-            let mut values = BTreeMap::new();
-            let mut of_phase = PhaseSummary { name: window.name.clone(), ..PhaseSummary::default() };
-            for (index, group) in self.resolved.groups.iter().enumerate() {
-                let mut put = |name: &str, value: f64| {
-                    if value.is_finite() {
-                        values.insert(format!("{}.{name}", group.name), value);
-                    }
-                };
-                if group.is_long && group.has_rates {
-                    self.rates(group, window, phase, &mut put);
-                }
-                if group.has_rates {
-                    self.fairness_values(group, window, &mut put);
-                }
-                if group.has_decisions {
-                    self.decisions(index, group, phase, &mut put);
-                }
-            }
-            for chosen in self.chosen() {
-                samples.selections.push(self.message_values(&chosen, window, &mut of_phase));
-            }
-            self.queue_values(window, &mut values);
-            self.buffer_values(window, &mut values);
-            report_values(report, &mut values);
-            let us = |at: Picos| at.get() as f64 / 1e6;
-            of_phase.values.extend(values);
-            (of_phase.begins_us, of_phase.ends_us) = (us(window.begins), us(window.ends));
-            of_phase.measured_from_us = us(self.resolved.measured_from(window));
-            of_phase.messages_from_us = us(self.resolved.messages_from(window));
-            summary.phases.push(of_phase);
+            let phase_summary = self.phase_summary(phase, report, &latencies, &mut samples);
+            summary.phases.push(phase_summary);
         }
-        self.distributions(&mut summary);
+        self.rtt_distributions(&mut summary);
+        self.buffer_distributions(&mut summary);
         self.latency_distributions(&samples, &mut summary);
-        if self.keeps_series {
-            self.series(&mut summary);
+        if self.include_series {
+            for (index, group) in self.resolved.groups.iter().enumerate() {
+                self.rate_series(group, &mut summary);
+                self.sender_series(index, group, &mut summary);
+            }
+            self.finish_times(&latencies, &mut summary);
+            self.queue_series(&mut summary);
         }
         (summary, samples)
     }
 
-    /// Messages by traffic and by class.
-    fn chosen(&self) -> Vec<Chosen<'a>> {
-        let short = self.resolved.groups.iter().enumerate().filter(|(_, group)| !group.is_long);
-        let by_traffic = short.map(|(place, group)| Chosen {
-            name: &group.name,
-            groups: vec![place],
-            from: Bytes::ZERO,
-            below: Bytes::MAX,
-        });
-        let by_class = self.resolved.classes.iter().map(|class| Chosen {
-            name: &class.name,
-            groups: class.groups.clone(),
-            from: class.from,
-            below: class.below,
-        });
-        by_traffic.chain(by_class).collect()
+    /// Returns a phase's metrics and adds its messages to `samples`.
+    fn phase_summary(
+        &self,
+        phase: usize,
+        report: &Report,
+        latencies: &[Vec<MessageLatency>],
+        samples: &mut MessageSamples,
+    ) -> PhaseSummary {
+        let window = &self.resolved.phases[phase];
+        let mut summary = PhaseSummary {
+            name: window.name.clone(),
+            begins_us: to_us(window.start),
+            ends_us: to_us(window.end),
+            measured_from_us: to_us(self.resolved.measured_from(window)),
+            messages_from_us: to_us(self.resolved.messages_from(window)),
+            ..PhaseSummary::default()
+        };
+        for selector in self.message_selectors() {
+            let selection = self.message_metrics(&selector, window, latencies, &mut summary);
+            samples.selections.push(selection);
+        }
+        let mut values = BTreeMap::new();
+        self.flow_metrics(phase, window, &mut values);
+        self.queue_metrics(window, &mut values);
+        self.buffer_metrics(window, &mut values);
+        report_metrics(report, &mut values);
+        summary.values.extend(values);
+        summary
     }
 
-    fn distributions(&self, summary: &mut Summary) {
+    /// Adds the rate, fairness and decision metrics.
+    fn flow_metrics(&self, phase: usize, window: &PhaseWindow, values: &mut BTreeMap<String, f64>) {
         for (index, group) in self.resolved.groups.iter().enumerate() {
-            let mut rtts: Vec<f64> = self.rtts[index].iter().flatten().copied().collect();
-            rtts.sort_unstable_by(f64::total_cmp);
-            if !rtts.is_empty() {
-                let points = distribution(rtts.len(), |share| Some(percentile(&rtts, share)? * 1e-3));
-                summary.distributions.insert(format!("{}.rtt_us", group.name), points);
+            let mut put = |name: &str, value: f64| {
+                if value.is_finite() {
+                    values.insert(format!("{}.{name}", group.name), value);
+                }
+            };
+            if group.is_long && group.has_rates {
+                self.rate_metrics(group, window, phase, &mut put);
+            }
+            if group.has_rates {
+                self.fairness_metrics(group, window, &mut put);
+            }
+            if group.has_decisions {
+                self.decision_metrics(index, group, phase, &mut put);
             }
         }
-        self.buffer_distributions(summary);
     }
+}
 
-    fn series(&self, summary: &mut Summary) {
-        for (index, group) in self.resolved.groups.iter().enumerate() {
-            self.rate_series(index, group, summary);
+/// The traffic group and watch-list index of each connection.
+#[derive(Debug)]
+struct ConnectionIndex {
+    group: Vec<u32>,
+    watched: Vec<u32>,
+}
+
+impl ConnectionIndex {
+    /// The entry for a connection that has no group or is not watched.
+    const NONE: u32 = u32::MAX;
+
+    fn new(resolved: &ResolvedRun) -> Self {
+        let plan = &resolved.plan;
+        let mut group = vec![Self::NONE; plan.connections.len()];
+        for (index, traffic) in (0..).zip(&resolved.groups) {
+            traffic.connections.clone().for_each(|connection| group[connection as usize] = index);
         }
-        self.finishes(summary);
-        self.queue_series(summary);
+        let mut watched = vec![Self::NONE; plan.connections.len()];
+        for (index, connection) in (0..).zip(&plan.watched_connections) {
+            watched[connection.index()] = index;
+        }
+        Self { group, watched }
+    }
+
+    /// Returns the index of a connection's group, which is out of range if the connection has no group.
+    fn group_index(&self, connection: ConnectionId) -> usize {
+        self.group[connection.index()] as usize
+    }
+
+    /// Returns a connection's index in the watch list, which is out of range if the connection is not watched.
+    fn watched_index(&self, connection: ConnectionId) -> usize {
+        self.watched[connection.index()] as usize
     }
 }
 
-/// A distribution by the shares that are kept of one, as far as so many samples carry them.
-pub(crate) fn distribution(samples: usize, percentile: impl Fn(f64) -> Option<f64>) -> Vec<(f64, f64)> {
-    let carried = SHARES.iter().filter(|share| **share < 0.5 || can_carry(**share, samples));
-    carried.filter_map(|share| Some((percentile(*share)?, *share))).collect()
+/// Converts a time to microseconds.
+fn to_us(time: Picos) -> f64 {
+    time.get() as f64 / 1e6
 }
 
+/// Returns a distribution at the stored shares for which there are enough samples.
+pub(crate) fn cumulative_shares(samples: usize, percentile: impl Fn(f64) -> Option<f64>) -> Vec<(f64, f64)> {
+    let supported = SHARES.iter().filter(|share| **share < 0.5 || supports_percentile(**share, samples));
+    supported.filter_map(|share| Some((percentile(*share)?, *share))).collect()
+}
+
+/// Adds the percentiles for which there are enough sorted values.
 fn put_percentiles(sorted: &[f64], scale: f64, name: &str, unit: &str, put: &mut dyn FnMut(&str, f64)) {
-    for (share, word) in [(0.5, "p50"), (0.99, "p99"), (0.999, "p999")] {
-        if can_carry(share, sorted.len()) {
-            put(&format!("{name}_{word}{unit}"), percentile(sorted, share).unwrap_or(f64::NAN) * scale);
+    for (share, percentile_name) in [(0.5, "p50"), (0.99, "p99"), (0.999, "p999")] {
+        if supports_percentile(share, sorted.len()) {
+            put(
+                &format!("{name}_{percentile_name}{unit}"),
+                percentile(sorted, share).unwrap_or(f64::NAN) * scale,
+            );
         }
     }
 }
 
-fn report_values(report: &Report, values: &mut BTreeMap<String, f64>) {
+/// Adds the metrics of the whole run.
+fn report_metrics(report: &Report, values: &mut BTreeMap<String, f64>) {
     let mut put = |name: &str, value: u64| values.insert(format!("run.{name}"), value as f64);
     put("drops", report.dropped);
     put("retransmitted", report.retransmitted);
@@ -253,82 +246,63 @@ fn report_values(report: &Report, values: &mut BTreeMap<String, f64>) {
     put("pauses", report.pauses);
     put("decisions", report.decisions);
     put("packet_hops", report.packet_hops);
-    let mut put_share = |name: &str, part: u64, of: u64| {
-        if of > 0 {
-            values.insert(format!("run.{name}"), part as f64 / of as f64);
+    let mut put_share = |name: &str, part: u64, whole: u64| {
+        if whole > 0 {
+            values.insert(format!("run.{name}"), part as f64 / whole as f64);
         }
     };
     put_share("telemetry_share", report.decisions_with_telemetry, report.decisions);
-    put_share("marks_taken_share", report.marks_taken, report.marks);
-    if report.late > Picos::ZERO {
-        values.insert("run.late_ms".into(), report.late.get() as f64 / 1e9);
+    put_share("marks_taken_share", report.marks_carried, report.marks);
+    if report.max_lateness > Picos::ZERO {
+        values.insert("run.late_ms".into(), report.max_lateness.get() as f64 / 1e9);
     }
 }
 
 impl Sink for Reducer<'_> {
-    fn message(&mut self, row: MessageRow) {
-        let message = self.plan().messages[row.message as usize];
-        let Some((_, group)) = self.group(message.connection) else { return };
+    fn record_message(&mut self, row: MessageRow) {
+        let connection = self.plan().messages[row.message.index()].connection;
+        let Some((_, group)) = self.group(connection) else { return };
         if group.is_long {
             return;
         }
-        self.log.on_acknowledged(&row);
-        if let Some(ended) = self.ended.get_mut(self.watched_at[message.connection as usize] as usize) {
-            *ended = Some(row.acknowledged.get());
-        }
+        self.messages.on_acknowledged(&row);
+        self.receivers.record_finish(self.connections.watched_index(connection), row.acknowledged);
     }
 
-    fn received(&mut self, row: ReceivedRow) {
-        self.log.on_received(&row);
+    fn record_received(&mut self, row: ReceivedRow) {
+        self.messages.on_received(&row);
     }
 
-    fn drop(&mut self, _: DropRow) {}
+    fn record_drop(&mut self, _: DropRow) {}
 
-    fn queue(&mut self, row: QueueRow) {
-        self.queue_row(&row);
+    fn record_queue(&mut self, row: QueueRow) {
+        self.queues.record(self.resolved, &row);
     }
 
-    fn sender(&mut self, row: SenderRow) {
-        let place = self.watched_at[row.connection as usize] as usize;
-        let window = row.window.q24() as f64 / f64::from(1 << 24);
-        if let Some(phase) = self.phase_at(row.at) {
-            let [w, r, n] = &mut self.senders[place][phase];
-            *w += window;
-            *r += row.srtt.get() as f64;
-            *n += 1.0;
-        }
-        if self.keeps_series
-            && let Some((index, group)) = self.group(row.connection)
-            && group.connections.start == row.connection
-        {
-            self.sender_series[index].push((row.at.get() as f64 / 1e6, window, row.srtt.get() as f64 / 1e3));
-        }
+    fn record_sender(&mut self, row: SenderRow) {
+        let watched = self.connections.watched_index(row.connection);
+        let phase = self.phase_at(row.time);
+        // Only the first connection in a group has a time series.
+        let series = if self.include_series {
+            let group = self.group(row.connection);
+            group.filter(|(_, group)| group.connections.start == row.connection.get()).map(|(index, _)| index)
+        } else {
+            None
+        };
+        self.senders.record(&row, watched, phase, series);
     }
 
-    fn receiver(&mut self, row: ReceiverRow) {
-        let place = self.watched_at[row.connection as usize] as usize;
-        self.received[place].push(row.received.get());
+    fn record_receiver(&mut self, row: ReceiverRow) {
+        self.receivers.record(self.connections.watched_index(row.connection), row.received);
     }
 
-    fn decision(&mut self, row: DecisionRow) {
-        let Some((index, group)) = self.group(row.connection) else { return };
+    fn record_decision(&mut self, row: DecisionRow) {
+        let Some((group_index, group)) = self.group(row.connection) else { return };
         if !group.has_decisions {
             return;
         }
-        let place = self.watched_at[row.connection as usize] as usize;
-        let (last, cuts) = &mut self.cuts[place];
-        if row.window.q24() < *last {
-            cuts.push(row.at.get());
-        }
-        *last = row.window.q24();
-        if let Some(phase) = self.phase_at(row.at) {
-            self.rtts[index][phase].push(row.rtt.get() as f64);
-            self.unloaded[index][phase] += self.base_rtts[place];
-            if let Some(delay) = row.hop_delay {
-                let (sum, count) = &mut self.signals[index][phase];
-                *sum += delay.get() as f64;
-                *count += 1.0;
-            }
-        }
+        let watched = self.connections.watched_index(row.connection);
+        let phase = self.phase_at(row.time);
+        self.decisions.record(&row, watched, group_index, phase);
     }
 }

@@ -1,69 +1,106 @@
-//! Numbers of queues and of whole buffers.
+//! Metrics for queues and switch buffers.
 
-use super::{Reducer, distribution};
-use crate::resolve::Window;
-use crate::stats::{can_carry, mean, percentile};
+use super::{Reducer, cumulative_shares};
+use crate::resolve::{PhaseWindow, ResolvedRun};
+use crate::stats::{mean, percentile, supports_percentile};
 use crate::summary::Summary;
+use poseidon_plan::SwitchPort;
 use poseidon_plan::records::QueueRow;
+use poseidon_types::SwitchId;
 use std::collections::BTreeMap;
 
-/// What a queue was at one instant.
+/// A sample of a watched queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct QueueSample {
-    pub(super) waiting: u64,
-    pub(super) delay: u64,
-    pub(super) sent: u64,
+struct QueueSample {
+    /// The number of queued bytes.
+    queued: u64,
+    /// The queueing delay in nanoseconds.
+    delay: u64,
+    /// The number of bytes sent since the start of the run.
+    sent: u64,
 }
 
-/// The buffer of a switch: all its queues together, the largest sample of each bin.
+/// A switch buffer's occupancy over all its queues, stored as the largest sample in each bin.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Buffer {
-    /// The instant that is being added up, ps, and what waits there.
-    at: u64,
-    sum: u64,
-    /// The largest of the bin so far.
-    largest: u64,
-    /// The end of each bin, ps, and its largest sample.
+struct BufferLog {
+    /// The time of the current sample in picoseconds.
+    sample_time: u64,
+    /// The number of queued bytes in the current sample.
+    sample_bytes: u64,
+    /// The largest sample in the current bin.
+    bin_max: u64,
+    /// The end time of each bin in picoseconds, and the largest sample in the bin.
     bins: Vec<(u64, u64)>,
 }
 
-impl Buffer {
+impl BufferLog {
     fn add(&mut self, row: &QueueRow, bin: u64) {
-        let at = row.at.get();
-        if at != self.at {
-            self.largest = self.largest.max(self.sum);
-            if self.at / bin != at / bin {
-                self.bins.push((at / bin * bin, self.largest));
-                self.largest = 0;
+        let time = row.time.get();
+        if time != self.sample_time {
+            self.bin_max = self.bin_max.max(self.sample_bytes);
+            if self.sample_time / bin != time / bin {
+                self.bins.push((time / bin * bin, self.bin_max));
+                self.bin_max = 0;
             }
-            (self.at, self.sum) = (at, 0);
+            (self.sample_time, self.sample_bytes) = (time, 0);
         }
-        self.sum += row.waiting.get();
+        self.sample_bytes += row.queued.get();
     }
 }
 
-impl Reducer<'_> {
-    pub(super) fn queue_row(&mut self, row: &QueueRow) {
-        for (queue, samples) in self.resolved.queues.iter().zip(&mut self.queues) {
-            if queue.port == (row.switch, row.port) {
+/// The samples of watched queues and buffers.
+#[derive(Debug)]
+pub(super) struct QueueLog {
+    /// The samples of each watched queue.
+    queues: Vec<Vec<QueueSample>>,
+    /// The occupancy of each watched buffer.
+    buffers: BTreeMap<SwitchId, BufferLog>,
+}
+
+impl QueueLog {
+    pub(super) fn new(resolved: &ResolvedRun) -> Self {
+        let switches = resolved.buffers.iter().flat_map(|buffer| &buffer.switches);
+        Self {
+            queues: vec![Vec::new(); resolved.queues.len()],
+            buffers: switches.map(|switch| (*switch, BufferLog::default())).collect(),
+        }
+    }
+
+    pub(super) fn record(&mut self, resolved: &ResolvedRun, row: &QueueRow) {
+        for (queue, samples) in resolved.queues.iter().zip(&mut self.queues) {
+            if queue.port == SwitchPort::new(row.switch, row.port) {
                 samples.push(QueueSample {
-                    waiting: row.waiting.get(),
+                    queued: row.queued.get(),
                     delay: row.delay.get(),
                     sent: row.sent.get(),
                 });
             }
         }
         if let Some(buffer) = self.buffers.get_mut(&row.switch) {
-            buffer.add(row, self.resolved.bin.get());
+            buffer.add(row, resolved.bin.get());
         }
     }
 
-    pub(super) fn queue_values(&self, window: &Window, values: &mut BTreeMap<String, f64>) {
-        let every = self.plan().sample_every.get();
-        let (from, to) = (self.on_sample(window.settled), self.on_sample(window.ends));
-        for (queue, samples) in self.resolved.queues.iter().zip(&self.queues) {
-            let index = |at: u64| usize::try_from((at / every).saturating_sub(1)).unwrap_or(usize::MAX);
-            let Some(inside) = samples.get(index(from)..=index(to).min(samples.len().saturating_sub(1)))
+    /// Returns the sorted bin maxima of these switches in bytes, for bins that end within an interval.
+    fn bin_maxima(&self, switches: &[SwitchId], from: u64, to: u64) -> Vec<f64> {
+        let bins =
+            switches.iter().filter_map(|switch| self.buffers.get(switch)).flat_map(|buffer| &buffer.bins);
+        let mut maxima: Vec<f64> =
+            bins.filter(|(end, _)| *end > from && *end <= to).map(|(_, max)| *max as f64).collect();
+        maxima.sort_unstable_by(f64::total_cmp);
+        maxima
+    }
+}
+
+impl Reducer<'_> {
+    /// Adds the metrics of all watched queues.
+    pub(super) fn queue_metrics(&self, window: &PhaseWindow, values: &mut BTreeMap<String, f64>) {
+        let sample_interval = self.plan().sample_every.get();
+        let (from, to) = (self.sample_time(window.settled_at), self.sample_time(window.end));
+        for (queue, samples) in self.resolved.queues.iter().zip(&self.queues.queues) {
+            let index =
+                |time: u64| usize::try_from((time / sample_interval).saturating_sub(1)).unwrap_or(usize::MAX);
+            let Some(measured) = samples.get(index(from)..=index(to).min(samples.len().saturating_sub(1)))
             else {
                 continue;
             };
@@ -72,107 +109,115 @@ impl Reducer<'_> {
                     values.insert(format!("{}.{name}", queue.name), value);
                 }
             };
-            self.samples(inside, queue.rate.get() as f64, &mut put);
+            put_queue_lengths(measured, &mut put);
+            self.put_utilisation(measured, queue.rate.get() as f64, &mut put);
         }
     }
 
-    /// What the samples of a queue say; `rate` is its link's, bits per second.
-    fn samples(&self, inside: &[QueueSample], rate: f64, put: &mut dyn FnMut(&str, f64)) {
-        let every = self.plan().sample_every.get();
-        let [first, .., last] = inside else { return };
-        let sorted = |what: fn(&QueueSample) -> f64| {
-            let mut values: Vec<f64> = inside.iter().map(what).collect();
-            values.sort_unstable_by(f64::total_cmp);
-            values
+    /// Adds a queue's link utilisation and its length ripple. `rate` is in bits per second.
+    fn put_utilisation(&self, samples: &[QueueSample], rate: f64, put: &mut dyn FnMut(&str, f64)) {
+        let sample_interval = self.plan().sample_every.get();
+        let [first, .., last] = samples else { return };
+        let utilisation = |first: &QueueSample, last: &QueueSample, intervals: usize| {
+            (last.sent - first.sent) as f64 * 8.0
+                / (rate * (intervals as u64 * sample_interval) as f64 / 1e12)
         };
-        let delays = sorted(|sample| sample.delay as f64 / 1e3);
-        put("delay_mean_us", mean(&delays).unwrap_or(f64::NAN));
-        for (share, name) in [(0.5, "delay_p50_us"), (0.99, "delay_p99_us")] {
-            if can_carry(share, delays.len()) {
-                put(name, percentile(&delays, share).unwrap_or(f64::NAN));
-            }
-        }
-        let waiting = sorted(|sample| sample.waiting as f64);
-        put("waiting_mean_bytes", mean(&waiting).unwrap_or(f64::NAN));
-        for (share, word) in [(0.5, "p50"), (0.99, "p99")] {
-            if can_carry(share, waiting.len()) {
-                let value = percentile(&waiting, share).unwrap_or(f64::NAN);
-                put(&format!("waiting_{word}_bytes"), value);
-            }
-        }
-        let (low, high) = (waiting[0], waiting[waiting.len() - 1]);
-        put("waiting_max_bytes", high);
-        put("waiting_swing_bytes", high - low);
-        let used = |first: &QueueSample, last: &QueueSample, samples: usize| {
-            (last.sent - first.sent) as f64 * 8.0 / (rate * (samples as u64 * every) as f64 / 1e12)
+        put("utilisation", utilisation(first, last, samples.len() - 1));
+        let samples_per_bin =
+            usize::try_from(self.resolved.bin.get() / sample_interval).unwrap_or(usize::MAX);
+        let bins = samples.windows(samples_per_bin.saturating_add(1)).step_by(samples_per_bin);
+        let bin_utilisation = |bin: &[QueueSample]| utilisation(&bin[0], &bin[bin.len() - 1], bin.len() - 1);
+        put("utilisation_min", bins.clone().map(bin_utilisation).fold(f64::NAN, f64::min));
+        let ripple = |bin: &[QueueSample]| {
+            let queued = bin.iter().map(|sample| sample.queued);
+            (queued.clone().max().unwrap_or(0) - queued.min().unwrap_or(0)) as f64
         };
-        put("utilisation", used(first, last, inside.len() - 1));
-        let per_bin = usize::try_from(self.resolved.bin.get() / every).unwrap_or(usize::MAX);
-        let bins = inside.windows(per_bin.saturating_add(1)).step_by(per_bin);
-        let of_bin = |bin: &[QueueSample]| used(&bin[0], &bin[bin.len() - 1], bin.len() - 1);
-        put("utilisation_min", bins.clone().map(of_bin).fold(f64::NAN, f64::min));
-        let swing = |bin: &[QueueSample]| {
-            let waiting = bin.iter().map(|sample| sample.waiting);
-            (waiting.clone().max().unwrap_or(0) - waiting.min().unwrap_or(0)) as f64
-        };
-        let swings: Vec<f64> = bins.map(swing).collect();
-        put("waiting_ripple_bytes", mean(&swings).unwrap_or(f64::NAN));
+        let ripples: Vec<f64> = bins.map(ripple).collect();
+        put("waiting_ripple_bytes", mean(&ripples).unwrap_or(f64::NAN));
     }
 
-    /// The largest samples of all switches of a buffer in a time, sorted, bytes.
-    fn largest(&self, switches: &[u32], from: u64, to: u64) -> Vec<f64> {
-        let bins = switches.iter().filter_map(|switch| self.buffers.get(switch)).flat_map(|b| &b.bins);
-        let mut all: Vec<f64> =
-            bins.filter(|(end, _)| *end > from && *end <= to).map(|(_, most)| *most as f64).collect();
-        all.sort_unstable_by(f64::total_cmp);
-        all
-    }
-
-    pub(super) fn buffer_values(&self, window: &Window, values: &mut BTreeMap<String, f64>) {
+    /// Adds the metrics of all watched buffers.
+    pub(super) fn buffer_metrics(&self, window: &PhaseWindow, values: &mut BTreeMap<String, f64>) {
         for buffer in &self.resolved.buffers {
-            let all = self.largest(&buffer.switches, window.settled.get(), window.ends.get());
+            let (from, to) = (window.settled_at.get(), window.end.get());
+            let maxima = self.queues.bin_maxima(&buffer.switches, from, to);
             let mut put = |name: &str, value: Option<f64>| {
                 if let Some(value) = value {
                     values.insert(format!("{}.{name}", buffer.name), value);
                 }
             };
-            put("buffer_mean_bytes", mean(&all));
-            put("buffer_max_bytes", all.last().copied());
-            for (share, word) in [(0.5, "p50"), (0.99, "p99")] {
-                let carried = percentile(&all, share).filter(|_| can_carry(share, all.len()));
-                put(&format!("buffer_{word}_bytes"), carried);
+            put("buffer_mean_bytes", mean(&maxima));
+            put("buffer_max_bytes", maxima.last().copied());
+            for (share, name) in [(0.5, "p50"), (0.99, "p99")] {
+                let value = percentile(&maxima, share).filter(|_| supports_percentile(share, maxima.len()));
+                put(&format!("buffer_{name}_bytes"), value);
             }
         }
     }
 
+    /// Adds the occupancy distribution of each watched buffer in the last phase.
     pub(super) fn buffer_distributions(&self, summary: &mut Summary) {
-        let last = self.resolved.phases.last();
+        let last_phase = self.resolved.phases.last();
         for buffer in &self.resolved.buffers {
-            let from = last.map_or(0, |window| window.settled.get());
-            let all = self.largest(&buffer.switches, from, self.resolved.measured_until.get());
-            if !all.is_empty() {
-                let points = distribution(all.len(), |share| percentile(&all, share));
+            let from = last_phase.map_or(0, |window| window.settled_at.get());
+            let to = self.resolved.measured_until.get();
+            let maxima = self.queues.bin_maxima(&buffer.switches, from, to);
+            if !maxima.is_empty() {
+                let points = cumulative_shares(maxima.len(), |share| percentile(&maxima, share));
                 summary.distributions.insert(format!("{}.buffer_bytes", buffer.name), points);
             }
         }
     }
 
+    /// Adds time series of each queue's delay, length and send rate.
     pub(super) fn queue_series(&self, summary: &mut Summary) {
-        let every = self.plan().sample_every.get();
-        for (queue, samples) in self.resolved.queues.iter().zip(&self.queues) {
-            let at = |index: usize| (index + 1) as f64 * every as f64 / 1e6;
-            let pick = |f: fn(&QueueSample) -> f64| {
-                samples.iter().enumerate().map(|(i, sample)| (at(i), f(sample))).collect::<Vec<_>>()
+        let sample_interval = self.plan().sample_every.get();
+        for (queue, samples) in self.resolved.queues.iter().zip(&self.queues.queues) {
+            let time_us = |index: usize| (index + 1) as f64 * sample_interval as f64 / 1e6;
+            let series = |value: fn(&QueueSample) -> f64| {
+                samples.iter().enumerate().map(|(i, sample)| (time_us(i), value(sample))).collect::<Vec<_>>()
             };
-            summary.series.insert(format!("{}.delay_us", queue.name), pick(|s| s.delay as f64 / 1e3));
-            summary.series.insert(format!("{}.waiting_bytes", queue.name), pick(|s| s.waiting as f64));
-            let per_bin = usize::try_from(self.resolved.bin.get() / every).unwrap_or(usize::MAX);
-            let of_bin = |(bin, pair): (usize, &[QueueSample])| {
-                let bits = (pair[pair.len() - 1].sent - pair[0].sent) as f64 * 8.0;
-                (at((bin + 1) * per_bin), bits * 1e3 / self.resolved.bin.get() as f64)
+            summary.series.insert(format!("{}.delay_us", queue.name), series(|s| s.delay as f64 / 1e3));
+            summary.series.insert(format!("{}.waiting_bytes", queue.name), series(|s| s.queued as f64));
+            let samples_per_bin =
+                usize::try_from(self.resolved.bin.get() / sample_interval).unwrap_or(usize::MAX);
+            let send_rate = |(bin, samples): (usize, &[QueueSample])| {
+                let bits = (samples[samples.len() - 1].sent - samples[0].sent) as f64 * 8.0;
+                (time_us((bin + 1) * samples_per_bin), bits * 1e3 / self.resolved.bin.get() as f64)
             };
-            let bins = samples.windows(per_bin.saturating_add(1)).step_by(per_bin).enumerate();
-            summary.series.insert(format!("{}.sent_gbps", queue.name), bins.map(of_bin).collect());
+            let bins =
+                samples.windows(samples_per_bin.saturating_add(1)).step_by(samples_per_bin).enumerate();
+            summary.series.insert(format!("{}.sent_gbps", queue.name), bins.map(send_rate).collect());
         }
     }
+}
+
+/// Adds the queueing delay and queue length metrics of these samples.
+fn put_queue_lengths(samples: &[QueueSample], put: &mut dyn FnMut(&str, f64)) {
+    if samples.len() < 2 {
+        return;
+    }
+    let sorted = |value: fn(&QueueSample) -> f64| {
+        let mut values: Vec<f64> = samples.iter().map(value).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        values
+    };
+    let delays = sorted(|sample| sample.delay as f64 / 1e3);
+    put("delay_mean_us", mean(&delays).unwrap_or(f64::NAN));
+    for (share, name) in [(0.5, "delay_p50_us"), (0.99, "delay_p99_us")] {
+        if supports_percentile(share, delays.len()) {
+            put(name, percentile(&delays, share).unwrap_or(f64::NAN));
+        }
+    }
+    let queued = sorted(|sample| sample.queued as f64);
+    put("waiting_mean_bytes", mean(&queued).unwrap_or(f64::NAN));
+    for (share, name) in [(0.5, "p50"), (0.99, "p99")] {
+        if supports_percentile(share, queued.len()) {
+            let value = percentile(&queued, share).unwrap_or(f64::NAN);
+            put(&format!("waiting_{name}_bytes"), value);
+        }
+    }
+    let (low, high) = (queued[0], queued[queued.len() - 1]);
+    put("waiting_max_bytes", high);
+    put("waiting_swing_bytes", high - low);
 }

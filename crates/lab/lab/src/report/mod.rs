@@ -1,207 +1,132 @@
-//! What studies showed: verdicts, figures, one page about them that needs no network, and a folder that can be published.
+//! Study reports: verdicts, figures, a self-contained HTML page, and a folder for publication.
 
+mod error;
 mod figures;
+mod format;
 mod numbers;
 mod page;
 mod provenance;
 mod publish;
+mod published;
 mod rejudge;
+mod results;
 
+pub use crate::number::format_number;
+pub use error::{ReportError, TableError, VerifyError};
 pub use figures::Figure;
-pub use numbers::{Comparison, Difference, Key, Number, compare_numbers, numbers_of};
-pub use page::{Paper, page};
-pub use provenance::{OLDER, Plans, Provenance, plans_of, plans_of_runs, why_stale};
-pub use publish::{Source, index, origins, publish, published, published_numbers};
-pub use rejudge::{Rejudged, judge_again};
+pub use format::{format_cell, format_measured, format_seeds, outcome_word};
+pub use numbers::{
+    NumberComparison, NumberDifference, NumberKey, PublishedNumber, compare_numbers, numbers_of,
+};
+pub use page::{Paper, render_page};
+pub use provenance::{PlanFingerprint, Provenance, STALE_LABEL, stale_reason};
+pub use publish::{PublicationSource, origins, publish, read_numbers, read_published, write_index};
+pub use published::{PublishedFolder, PublishedStudy, ScenarioText, VerdictChange, compare_with_published};
+pub use rejudge::{JudgeCounts, judge_again};
+pub use results::{Results, failed_gates, load_study, write_page};
 
-use crate::draw;
 use crate::figure;
-use crate::judge::{Measured, Outcome, Ran, Verdict, judge};
-use crate::reduce::percent;
-use crate::store::{Store, write};
-use crate::study::{Finished, Study};
+use crate::judge::{Verdict, judge};
+use crate::store::{FinishedRun, Store, complete_runs, write_file, write_json};
+use crate::study::Study;
+use poseidon_figures::{render_csv, render_svg};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What one study showed.
+/// The verdicts and figures of one study.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Shown {
-    /// Its name.
+pub struct StudyReport {
+    /// The study name.
     pub name: String,
-    /// Its title.
+    /// The title.
     pub title: String,
-    /// Where it comes from.
+    /// The paper and figure that the study reproduces.
     pub source: String,
-    /// What was left open and chosen.
+    /// The assumptions about details that the paper does not specify.
     pub about: String,
-    /// What a quick run left out.
-    pub cut: Option<String>,
-    /// How many runs there are, and how many of them were broken off: those are neither judged nor drawn.
+    /// What a quick run omits.
+    #[serde(rename = "cut")]
+    pub omissions: Option<String>,
+    /// The number of runs.
     pub runs: usize,
-    /// See `runs`.
+    /// The number of interrupted runs, which are neither judged nor drawn.
     pub interrupted: usize,
-    /// With how many seeds cells were run: fewest and most.
+    /// The smallest and largest number of seeds per cell.
     pub seeds: (usize, usize),
-    /// Seconds of all runs together.
+    /// The total duration of all runs in seconds.
     pub wall_s: f64,
-    /// Its claims.
+    /// The verdicts on the claims.
     pub verdicts: Vec<Verdict>,
-    /// Its figures: title and charts.
+    /// The figures.
     #[serde(skip)]
     pub figures: Vec<Figure>,
-    /// The same as they are drawn.
+    /// The figures as SVG.
     #[serde(skip)]
-    pub drawn: Vec<String>,
-    /// Where its figures were written, beside their data.
+    pub svg_figures: Vec<String>,
+    /// The figure files.
     pub figure_files: Vec<String>,
-    /// Which state of the program it comes from, in words, where it was published before results had hashes.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub from: String,
-    /// What it comes from, where it was published.
+    /// A description of the program, for studies published before results had hashes.
+    #[serde(rename = "from", default, skip_serializing_if = "String::is_empty")]
+    pub origin: String,
+    /// The provenance of a published study.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
-    /// The published study whose table of numbers is that of this one, where they share their runs.
+    /// The published study that stores this study's numbers, if both studies have the same runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numbers_in: Option<String>,
-    /// Why a published study is older than its scenario; `None` where it is not.
+    /// The reason why a published study is stale; `None` if it is current.
     #[serde(skip)]
-    pub stale: Option<String>,
+    pub stale_reason: Option<String>,
 }
 
-impl Shown {
-    /// The paper that it belongs to: its folder.
+impl StudyReport {
+    /// Judges a study's claims and draws its figures.
+    pub fn new(study: &Study, finished: &[&FinishedRun]) -> Result<Self, ReportError> {
+        let scenario = study.scenario();
+        // An interrupted run has valid rows but no valid metrics.
+        let runs = complete_runs(finished.iter().copied())?;
+        let verdicts = scenario.claim.iter().map(|claim| judge(claim, &runs)).collect::<Result<_, _>>()?;
+        let mut figures = Vec::new();
+        for spec in &scenario.figure {
+            figures.push(Figure { title: spec.title.clone(), charts: figure::charts(spec, &runs)? });
+        }
+        let mut seeds: BTreeMap<_, usize> = BTreeMap::new();
+        runs.iter().for_each(|run| *seeds.entry(&run.labels).or_default() += 1);
+        Ok(Self {
+            name: study.name.clone(),
+            title: scenario.title.clone(),
+            source: scenario.source.clone(),
+            about: scenario.about.clone(),
+            omissions: if study.is_quick { study.quick_omissions() } else { None },
+            runs: finished.len(),
+            interrupted: finished.iter().filter(|run| run.manifest.interrupted).count(),
+            seeds: (seeds.values().copied().min().unwrap_or(0), seeds.values().copied().max().unwrap_or(0)),
+            wall_s: finished.iter().map(|run| run.manifest.wall_s).sum(),
+            verdicts,
+            svg_figures: figures.iter().map(|figure| render_svg(&figure.charts)).collect(),
+            figures,
+            figure_files: Vec::new(),
+            origin: String::new(),
+            provenance: None,
+            numbers_in: None,
+            stale_reason: None,
+        })
+    }
+
+    /// Returns the name of the study's folder, which identifies the paper.
     pub fn paper(&self) -> &str {
         self.name.rsplit_once('/').map_or("others", |(paper, _)| paper)
     }
-}
 
-/// Judges and draws a study.
-pub fn show(study: &Study, finished: &[&Finished]) -> Result<Shown, String> {
-    let scenario = study.scenario();
-    // A run that was broken off has rows up to there, but no numbers: what it did not get to do would count as nothing.
-    let whole = finished.iter().filter(|run| !run.manifest.interrupted);
-    let runs = whole.map(|run| run.with_messages()).collect::<Result<Vec<Ran>, _>>();
-    let runs = runs.map_err(|error| error.to_string())?;
-    let verdicts = scenario.claim.iter().map(|claim| judge(claim, &runs)).collect::<Result<_, _>>()?;
-    let mut figures = Vec::new();
-    for spec in &scenario.figure {
-        figures.push((spec.title.clone(), figure::charts(spec, &runs)?));
-    }
-    let mut seeds: BTreeMap<_, usize> = BTreeMap::new();
-    runs.iter().for_each(|run| *seeds.entry(&run.labels).or_default() += 1);
-    let drawn = figures.iter().map(|(_, charts)| draw::svg(charts)).collect();
-    Ok(Shown {
-        seeds: (seeds.values().copied().min().unwrap_or(0), seeds.values().copied().max().unwrap_or(0)),
-        drawn,
-        name: study.name.clone(),
-        title: scenario.title.clone(),
-        source: scenario.source.clone(),
-        about: scenario.about.clone(),
-        cut: if study.is_quick { study.cut() } else { None },
-        runs: finished.len(),
-        interrupted: finished.iter().filter(|run| run.manifest.interrupted).count(),
-        wall_s: finished.iter().map(|run| run.manifest.wall_s).sum(),
-        verdicts,
-        figures,
-        figure_files: Vec::new(),
-        from: String::new(),
-        provenance: None,
-        numbers_in: None,
-        stale: None,
-    })
-}
-
-/// Writes verdicts, figures and their data into the study's folder.
-pub fn keep(shown: &mut Shown, store: &Store) -> Result<(), String> {
-    let folder = store.study(&shown.name);
-    for (number, ((_, charts), drawn)) in (1..).zip(shown.figures.iter().zip(&shown.drawn)) {
-        let name = format!("figure-{number}");
-        write(&folder, &format!("{name}.svg"), drawn.as_bytes())?;
-        write(&folder, &format!("{name}.csv"), draw::data(charts).as_bytes())?;
-        shown.figure_files.push(folder.join(format!("{name}.svg")).to_string_lossy().into_owned());
-    }
-    let json = serde_json::to_vec_pretty(&shown).map_err(|error| error.to_string())?;
-    write(&folder, "verdicts.json", &json)
-}
-
-/// A number as people read it: three digits that count.
-pub fn number(value: f64) -> String {
-    let size = value.abs();
-    match size {
-        _ if size == 0.0 || !value.is_finite() => format!("{value}"),
-        _ if size >= 1e6 => format!("{value:.3e}"),
-        _ if size >= 100.0 => format!("{value:.0}"),
-        _ if size >= 10.0 => format!("{value:.1}"),
-        _ if size >= 1.0 => format!("{value:.2}"),
-        _ if size >= 0.1 => format!("{value:.3}"),
-        _ if size >= 0.001 => format!("{value:.4}"),
-        _ => format!("{value:.1e}"),
-    }
-}
-
-/// A value with its interval, the spread between seeds where it is of all their messages, and the share of messages that did not finish.
-pub fn estimate(measured: &Measured) -> String {
-    let Some(ours) = &measured.ours else { return measured.reason.clone().unwrap_or_default() };
-    let mut text = number(ours.mean);
-    match (ours.interval, ours.half.filter(|half| *half > 0.0)) {
-        (Some([low, high]), Some(_)) => text.push_str(&format!(" ({} to {})", number(low), number(high))),
-        (None, Some(half)) => text.push_str(&format!(" ± {}", number(half))),
-        (_, None) => {}
-    }
-    if let Some([low, high]) = ours.spread.filter(|[low, high]| low < high) {
-        text.push_str(&format!(", seeds {} to {}", number(low), number(high)));
-    }
-    if let Some(share) = measured.unfinished.filter(|share| *share > 0.0) {
-        text.push_str(&format!(", {} unfinished", percent(share)));
-    }
-    text
-}
-
-/// What was measured, in a line: one value, or the range over cells.
-pub fn ours(verdict: &Verdict) -> String {
-    match verdict.cells.as_slice() {
-        [] => String::new(),
-        [one] => estimate(one),
-        many => {
-            let means: Vec<f64> = many.iter().filter_map(|cell| Some(cell.ours.as_ref()?.mean)).collect();
-            let (low, high) = (
-                means.iter().copied().fold(f64::INFINITY, f64::min),
-                means.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            );
-            let range = match means.len() {
-                0 => None,
-                1 => Some(number(low)),
-                _ => Some(format!("{} to {}", number(low), number(high))),
-            };
-            let without = many.len() - means.len();
-            let more = if without > 1 { format!(" and {} more", without - 1) } else { String::new() };
-            let reason = many.iter().find_map(|cell| cell.reason.as_ref()).map(|why| format!("{why}{more}"));
-            let mut text = range.into_iter().chain(reason).collect::<Vec<_>>().join("; ");
-            let unfinished = many.iter().filter_map(|cell| cell.unfinished).fold(0.0, f64::max);
-            if unfinished > 0.0 && without == 0 {
-                text.push_str(&format!(", up to {} unfinished", percent(unfinished)));
-            }
-            text
+    /// Writes verdicts, figures and their data into the study's folder.
+    pub fn write(&mut self, store: &Store) -> Result<(), ReportError> {
+        let folder = store.study_folder(&self.name);
+        for (number, (figure, svg)) in (1..).zip(self.figures.iter().zip(&self.svg_figures)) {
+            let name = format!("figure-{number}");
+            write_file(&folder, &format!("{name}.svg"), svg.as_bytes())?;
+            write_file(&folder, &format!("{name}.csv"), render_csv(&figure.charts).as_bytes())?;
+            self.figure_files.push(folder.join(format!("{name}.svg")).to_string_lossy().into_owned());
         }
-    }
-}
-
-/// A verdict in a word.
-pub const fn word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Holds => "holds",
-        Outcome::Fails => "fails",
-        Outcome::NotComparable => "not comparable",
-        Outcome::NotRun => "not run",
-    }
-}
-
-/// With how many seeds, in words.
-pub fn seeds(shown: &Shown) -> String {
-    match shown.seeds {
-        (0, 0) => "no runs".into(),
-        (1, 1) => "one seed".into(),
-        (fewest, most) if fewest == most => format!("{most} seeds"),
-        (fewest, most) => format!("{fewest} to {most} seeds"),
+        Ok(write_json(&folder, publish::VERDICTS_FILE, self)?)
     }
 }

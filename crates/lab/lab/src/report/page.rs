@@ -1,15 +1,17 @@
-//! One page about studies: the papers at a glance, every claim, every figure. It needs no network.
+//! The self-contained HTML page with an overview of the papers, all claims and all figures.
 
-use super::{Shown, estimate, ours, seeds, word};
-use crate::judge::Outcome;
+use super::StudyReport;
+use super::format::{format_cell, format_measured, format_seeds, outcome_word};
+use super::provenance::STALE_LABEL;
+use crate::judge::{CellVerdict, Outcome, Verdict};
 use core::fmt::Write as _;
 
-/// A paper whose scenarios were run, and what to take from it.
+/// A reproduced paper and its conclusions.
 #[derive(Clone, Copy, Debug)]
 pub struct Paper<'a> {
-    /// What the names of its studies begin with, before a slash.
+    /// The folder that contains the paper's studies.
     pub folder: &'a str,
-    /// Its title, in Markdown's first line, and a paragraph or more below.
+    /// The Markdown text: a title on the first line, followed by paragraphs.
     pub text: &'a str,
 }
 
@@ -23,10 +25,10 @@ impl<'a> Paper<'a> {
     }
 }
 
-/// What became of the claims of some studies.
+/// The number of claims by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Tally {
-    entries: usize,
+struct OutcomeCounts {
+    studies: usize,
     holds: usize,
     fails: usize,
     not_comparable: usize,
@@ -35,213 +37,235 @@ struct Tally {
     gates_held: usize,
 }
 
-impl Tally {
-    fn of<'a>(studies: impl Iterator<Item = &'a Shown>) -> Self {
-        let mut tally = Self::default();
-        for study in studies {
-            tally.entries += 1;
-            for verdict in &study.verdicts {
+impl OutcomeCounts {
+    fn new<'a>(reports: impl Iterator<Item = &'a StudyReport>) -> Self {
+        let mut counts = Self::default();
+        for report in reports {
+            counts.studies += 1;
+            for verdict in &report.verdicts {
                 *match verdict.outcome {
-                    Outcome::Holds => &mut tally.holds,
-                    Outcome::Fails => &mut tally.fails,
-                    Outcome::NotComparable => &mut tally.not_comparable,
-                    Outcome::NotRun => &mut tally.not_run,
+                    Outcome::Holds => &mut counts.holds,
+                    Outcome::Fails => &mut counts.fails,
+                    Outcome::NotComparable => &mut counts.not_comparable,
+                    Outcome::NotRun => &mut counts.not_run,
                 } += 1;
-                tally.gates += usize::from(verdict.gating);
-                tally.gates_held += usize::from(verdict.gating && verdict.outcome == Outcome::Holds);
+                counts.gates += usize::from(verdict.gating);
+                counts.gates_held += usize::from(verdict.gating && verdict.outcome == Outcome::Holds);
             }
         }
-        tally
+        counts
     }
 
     fn cells(&self) -> [String; 6] {
         let gates = format!("{} of {}", self.gates_held, self.gates);
-        [self.entries, self.holds, self.fails, self.not_comparable, self.not_run]
+        [self.studies, self.holds, self.fails, self.not_comparable, self.not_run]
             .map(|count| count.to_string())
             .into_iter()
             .chain([gates])
             .collect::<Vec<_>>()
             .try_into()
-            .expect("five counts and the gates")
+            .expect("there are six cells")
     }
 }
 
-/// The heads of the columns of a tally.
-const HEADS: [&str; 6] = ["entries", "claims hold", "fail", "not comparable", "not run", "gates hold"];
+/// The column headers of the overview.
+const COUNT_HEADERS: [&str; 6] =
+    ["entries", "claims hold", "fail", "not comparable", "not run", "gates hold"];
 
-/// The folder of a study's name.
+/// Returns the folder part of a study name.
 fn folder_of(name: &str) -> &str {
     name.split_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// The papers at a glance: a row of counts each, and what to take from them.
-fn opening(html: &mut String, studies: &[Shown], papers: &[Paper<'_>]) {
-    let known: Vec<&Paper<'_>> = papers
+/// Writes the overview, with one row of counts per paper and the conclusions.
+fn push_overview(html: &mut String, reports: &[StudyReport], papers: &[Paper<'_>]) {
+    let papers: Vec<&Paper<'_>> = papers
         .iter()
-        .filter(|paper| studies.iter().any(|study| folder_of(&study.name) == paper.folder))
+        .filter(|paper| reports.iter().any(|report| folder_of(&report.name) == paper.folder))
         .collect();
-    if known.is_empty() {
+    if papers.is_empty() {
         return;
     }
-    html.push_str("<h2>At a glance</h2>\n<table><thead><tr><th></th>");
-    HEADS.iter().for_each(|head| put(html, format_args!("<th>{head}</th>")));
+    html.push_str("<h2>Overview</h2>\n<table><thead><tr><th></th>");
+    COUNT_HEADERS.iter().for_each(|header| push(html, format_args!("<th>{header}</th>")));
     html.push_str("</tr></thead><tbody>\n");
-    for paper in &known {
-        let tally = Tally::of(studies.iter().filter(|study| folder_of(&study.name) == paper.folder));
-        put(html, format_args!("<tr><td><a href=\"#{}\">{}</a></td>", paper.folder, escaped(paper.title())));
-        tally.cells().iter().for_each(|cell| put(html, format_args!("<td>{cell}</td>")));
+    for paper in &papers {
+        let counts =
+            OutcomeCounts::new(reports.iter().filter(|report| folder_of(&report.name) == paper.folder));
+        push(
+            html,
+            format_args!("<tr><td><a href=\"#{}\">{}</a></td>", paper.folder, escape_html(paper.title())),
+        );
+        counts.cells().iter().for_each(|cell| push(html, format_args!("<td>{cell}</td>")));
         html.push_str("</tr>\n");
     }
     html.push_str("</tbody></table>\n");
-    for paper in &known {
-        put(html, format_args!("<h3 id=\"{}\">{}</h3>\n", paper.folder, escaped(paper.title())));
+    for paper in &papers {
+        push(html, format_args!("<h3 id=\"{}\">{}</h3>\n", paper.folder, escape_html(paper.title())));
         for paragraph in paper.paragraphs() {
-            put(html, format_args!("<p>{}</p>\n", escaped(paragraph)));
+            push(html, format_args!("<p>{}</p>\n", escape_html(paragraph)));
         }
     }
 }
 
-/// One page about studies, with everything in it.
-pub fn page(title: &str, studies: &[Shown], papers: &[Paper<'_>], tool: &str) -> String {
+/// Renders the reports as an HTML page.
+pub fn render_page(title: &str, reports: &[StudyReport], papers: &[Paper<'_>], program: &str) -> String {
     let mut html = String::new();
-    let all = || studies.iter().flat_map(|study| &study.verdicts);
-    let count = |outcome: Outcome| all().filter(|verdict| verdict.outcome == outcome).count();
-    let gating_failed = all().filter(|v| v.gating && v.outcome == Outcome::Fails).count();
+    let verdicts = || reports.iter().flat_map(|report| &report.verdicts);
+    let count = |outcome: Outcome| verdicts().filter(|verdict| verdict.outcome == outcome).count();
+    let gating_failed = verdicts().filter(|v| v.gating && v.outcome == Outcome::Fails).count();
     let (holds, fails) = (count(Outcome::Holds), count(Outcome::Fails));
-    let (apart, missing) = (count(Outcome::NotComparable), count(Outcome::NotRun));
-    let runs: usize = studies.iter().map(|study| study.runs).sum();
-    put(
+    let (not_comparable, not_run) = (count(Outcome::NotComparable), count(Outcome::NotRun));
+    let runs: usize = reports.iter().map(|report| report.runs).sum();
+    push(
         &mut html,
         format_args!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{}</title><style>{STYLE}</style></head><body>\n",
-            escaped(title)
+            escape_html(title)
         ),
     );
-    put(
+    push(
         &mut html,
         format_args!(
-            "<h1>{}</h1>\n<p class=\"lead\">{holds} claims hold, {fails} fail, {apart} are not comparable, {missing} were not run; {gating_failed} of those that fail are gating. {} studies, {runs} runs. {}</p>\n",
-            escaped(title),
-            studies.len(),
-            escaped(tool)
+            "<h1>{}</h1>\n<p class=\"lead\">{holds} claims hold, {fails} fail, {not_comparable} are not comparable, {not_run} were not run; {gating_failed} of those that fail are gating. {} studies, {runs} runs. {}</p>\n",
+            escape_html(title),
+            reports.len(),
+            escape_html(program)
         ),
     );
-    opening(&mut html, studies, papers);
-    put(
-        &mut html,
-        format_args!(
-            "<h2>Claims</h2>\n<table><thead><tr><th>figure</th><th>claim</th><th>the paper</th><th>must be</th><th>ours</th><th>verdict</th></tr></thead><tbody>\n"
-        ),
-    );
-    for study in studies {
-        for verdict in &study.verdicts {
-            let gating = if verdict.gating {
-                " <span class=\"gate\" title=\"the suite fails where this fails\">gate</span>"
-            } else {
-                ""
-            };
-            put(
-                &mut html,
-                format_args!(
-                    "<tr class=\"{}\"><td><a href=\"#{1}\">{1}</a></td><td>{2}{gating}</td><td>{3}</td><td>{4}</td><td>{5}</td><td><b>{6}</b></td></tr>\n",
-                    word(verdict.outcome).replace(' ', "-"),
-                    escaped(&study.name),
-                    escaped(&verdict.says),
-                    escaped(&verdict.paper),
-                    escaped(&verdict.must),
-                    escaped(&ours(verdict)),
-                    word(verdict.outcome)
-                ),
-            );
-        }
-    }
-    html.push_str("</tbody></table>\n");
-    for study in studies {
-        section(&mut html, study);
+    push_overview(&mut html, reports, papers);
+    push_claims(&mut html, reports);
+    for report in reports {
+        push_section(&mut html, report);
     }
     html.push_str("</body></html>\n");
     html
 }
 
-fn section(html: &mut String, study: &Shown) {
-    put(
+/// Writes the table of all claims.
+fn push_claims(html: &mut String, reports: &[StudyReport]) {
+    push(
+        html,
+        format_args!(
+            "<h2>Claims</h2>\n<table><thead><tr><th>figure</th><th>claim</th><th>the paper</th><th>condition</th><th>measured</th><th>verdict</th></tr></thead><tbody>\n"
+        ),
+    );
+    for report in reports {
+        for verdict in &report.verdicts {
+            let gating = if verdict.gating {
+                " <span class=\"gate\" title=\"the suite fails if this claim fails\">gate</span>"
+            } else {
+                ""
+            };
+            push(
+                html,
+                format_args!(
+                    "<tr class=\"{}\"><td><a href=\"#{1}\">{1}</a></td><td>{2}{gating}</td><td>{3}</td><td>{4}</td><td>{5}</td><td><b>{6}</b></td></tr>\n",
+                    outcome_word(verdict.outcome).replace(' ', "-"),
+                    escape_html(&report.name),
+                    escape_html(&verdict.claim),
+                    escape_html(&verdict.paper),
+                    escape_html(&verdict.condition),
+                    escape_html(&format_measured(verdict)),
+                    outcome_word(verdict.outcome)
+                ),
+            );
+        }
+    }
+    html.push_str("</tbody></table>\n");
+}
+
+/// Writes the section of one study.
+fn push_section(html: &mut String, report: &StudyReport) {
+    push(
         html,
         format_args!(
             "<section id=\"{0}\"><h2>{0}: {1}</h2>\n<p class=\"source\">{2}; {3}, {4} runs, {5:.0} s of computing",
-            escaped(&study.name),
-            escaped(&study.title),
-            escaped(&study.source),
-            seeds(study),
-            study.runs,
-            study.wall_s
+            escape_html(&report.name),
+            escape_html(&report.title),
+            escape_html(&report.source),
+            format_seeds(report),
+            report.runs,
+            report.wall_s
         ),
     );
-    if study.interrupted > 0 {
-        put(html, format_args!("; {} of them broken off and left out", study.interrupted));
+    if report.interrupted > 0 {
+        push(html, format_args!("; {} of them interrupted and left out", report.interrupted));
     }
-    if let Some(from) = &study.provenance {
-        put(html, format_args!("; {}", escaped(&from.to_string())));
+    if let Some(provenance) = &report.provenance {
+        push(html, format_args!("; {}", escape_html(&provenance.to_string())));
     }
     html.push_str("</p>\n");
-    if let Some(why) = &study.stale {
-        let older = super::OLDER;
-        put(html, format_args!("<p class=\"cut\">These results are {older}: {}.</p>\n", escaped(why)));
-    }
-    if let Some(cut) = &study.cut {
-        put(html, format_args!("<p class=\"cut\">Cut: {}.</p>\n", escaped(cut)));
-    }
-    if !study.about.is_empty() {
-        put(html, format_args!("<p>{}</p>\n", escaped(study.about.trim())));
-    }
-    for drawn in &study.drawn {
-        put(html, format_args!("<figure>{drawn}</figure>\n"));
-    }
-    if study.drawn.is_empty() && study.stale.is_some() {
-        html.push_str("<p>No figure is published; it is drawn when the study is run again.</p>\n");
-    }
-    for verdict in &study.verdicts {
-        put(
+    if let Some(reason) = &report.stale_reason {
+        push(
             html,
-            format_args!(
-                "<details{}><summary><b>{}</b>: {}</summary>\n<p>The paper: {}. It must be: {}.",
-                if verdict.outcome == Outcome::Fails { " open" } else { "" },
-                word(verdict.outcome),
-                escaped(&verdict.says),
-                escaped(&verdict.paper),
-                escaped(&verdict.must)
-            ),
+            format_args!("<p class=\"cut\">These results are {STALE_LABEL}: {}.</p>\n", escape_html(reason)),
         );
-        if !verdict.note.is_empty() {
-            put(html, format_args!(" {}", escaped(verdict.note.trim())));
-        }
-        html.push_str("</p>\n");
-        if !verdict.cells.is_empty() {
-            html.push_str("<table><thead><tr><th>cell</th><th>ours (mean ± 95 %)</th><th>seeds</th><th></th></tr></thead><tbody>");
-            for cell in &verdict.cells {
-                put(
-                    html,
-                    format_args!(
-                        "<tr><td>{}</td><td>{}</td><td>{} of {}</td><td>{}</td></tr>",
-                        escaped(&cell.cell),
-                        escaped(&estimate(cell)),
-                        cell.passed,
-                        cell.of,
-                        word(cell.outcome)
-                    ),
-                );
-            }
-            html.push_str("</tbody></table>\n");
-        }
-        html.push_str("</details>\n");
     }
+    if let Some(omissions) = &report.omissions {
+        push(html, format_args!("<p class=\"cut\">Quick run: {}.</p>\n", escape_html(omissions)));
+    }
+    if !report.about.is_empty() {
+        push(html, format_args!("<p>{}</p>\n", escape_html(report.about.trim())));
+    }
+    for svg in &report.svg_figures {
+        push(html, format_args!("<figure>{svg}</figure>\n"));
+    }
+    if report.svg_figures.is_empty() && report.stale_reason.is_some() {
+        html.push_str("<p>No figure is published. Run the study again to draw it.</p>\n");
+    }
+    report.verdicts.iter().for_each(|verdict| push_verdict(html, verdict));
     html.push_str("</section>\n");
 }
 
-fn put(html: &mut String, text: core::fmt::Arguments<'_>) {
-    html.write_fmt(text).expect("a text takes everything");
+/// Writes the details of one verdict.
+fn push_verdict(html: &mut String, verdict: &Verdict) {
+    push(
+        html,
+        format_args!(
+            "<details{}><summary><b>{}</b>: {}</summary>\n<p>Paper: {}. Condition: {}.",
+            if verdict.outcome == Outcome::Fails { " open" } else { "" },
+            outcome_word(verdict.outcome),
+            escape_html(&verdict.claim),
+            escape_html(&verdict.paper),
+            escape_html(&verdict.condition)
+        ),
+    );
+    if !verdict.note.is_empty() {
+        push(html, format_args!(" {}", escape_html(verdict.note.trim())));
+    }
+    html.push_str("</p>\n");
+    push_cells(html, &verdict.cells);
+    html.push_str("</details>\n");
 }
 
-fn escaped(text: &str) -> String {
+/// Writes the table of a verdict's cells.
+fn push_cells(html: &mut String, cells: &[CellVerdict]) {
+    if !cells.is_empty() {
+        html.push_str("<table><thead><tr><th>cell</th><th>measured (mean ± 95 %)</th><th>seeds</th><th></th></tr></thead><tbody>");
+        for cell in cells {
+            push(
+                html,
+                format_args!(
+                    "<tr><td>{}</td><td>{}</td><td>{} of {}</td><td>{}</td></tr>",
+                    escape_html(&cell.cell),
+                    escape_html(&format_cell(cell)),
+                    cell.passed,
+                    cell.judged,
+                    outcome_word(cell.outcome)
+                ),
+            );
+        }
+        html.push_str("</tbody></table>\n");
+    }
+}
+
+/// Appends formatted text.
+fn push(html: &mut String, text: core::fmt::Arguments<'_>) {
+    html.write_fmt(text).expect("writing to a string cannot fail");
+}
+
+fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

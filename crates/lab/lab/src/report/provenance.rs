@@ -1,117 +1,125 @@
-//! What identifies a published result: the text of its scenario, its plans, the code and the commit.
+//! The provenance of a published result: the scenario text, the plans, the code and the commit.
 //!
-//! A study is older than its scenario where the scenario's text or a plan is no longer what was run. The code's hash does not count: newer
-//! code is held against older numbers by running the study again (`poseidon verify`).
+//! A study is stale if the scenario text or a plan has changed since the run. A code change does not make the study
+//! stale. To check newer code against published numbers, run the study again with `poseidon verify`.
 
 use crate::canonical::{closed_form_hash, plan_hash};
-use crate::judge::named;
+use crate::judge::cell_name;
+use crate::manifest::{Manifest, content_hash};
 use crate::scenario::ScenarioError;
-use crate::store::{Manifest, hash};
 use crate::study::Study;
 use core::fmt;
 use poseidon_plan::Backend;
 use serde::{Deserialize, Serialize};
 
-/// What the table of results says of a study whose scenario has changed since.
-pub const OLDER: &str = "older than its scenario";
+/// The label for stale studies in the results table.
+pub const STALE_LABEL: &str = "older than its scenario";
 
-/// What a published study comes from.
+/// The provenance of a published study.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// The commit of the code and the scenario.
+    /// The commit that contains the code and the scenario.
     pub commit: String,
-    /// The program that ran it.
-    pub tool: String,
-    /// The hash of the code that made the numbers.
+    /// The program that ran the study.
+    #[serde(rename = "tool")]
+    pub program: String,
+    /// The code hash.
     pub code_hash: String,
-    /// The hash of the scenario's text.
+    /// The hash of the scenario text.
     pub scenario_hash: String,
-    /// Its plans.
-    pub plans: Plans,
-    /// Whether it was cut.
+    /// The plans of the runs.
+    pub plans: PlanFingerprint,
+    /// Whether the study ran the quick form of the scenario.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub quick: bool,
-    /// Whether it ran on real packets; only such a program can resolve its plans again.
+    /// Whether the study ran on real packets. Only the testbed can resolve the plans of such studies.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub on_linux: bool,
-    /// The commit whose claims it was judged by, where those have changed since it was run.
+    /// The commit that contains the claims, if the claims have changed since the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judged_at: Option<String>,
 }
 
 impl fmt::Display for Provenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "From commit {}: {}", short(&self.commit), self.tool)?;
+        write!(f, "From commit {}: {}", short_hash(&self.commit), self.program)?;
         match &self.judged_at {
-            Some(commit) => write!(f, ", judged again at commit {}.", short(commit)),
+            Some(commit) => write!(f, ", judged again at commit {}.", short_hash(commit)),
             None => write!(f, "."),
         }
     }
 }
 
-fn short(commit: &str) -> &str {
+/// Returns the first ten digits of a commit hash.
+fn short_hash(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
 
-/// The plans of a study: how many, and one hash of all.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plans {
-    /// How many: cells times seeds.
+/// The number of plans in a study, and a hash of all plans.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanFingerprint {
+    /// The number of plans: one per cell and seed.
     pub count: usize,
-    /// The hash of cell, seed and plan hash of each, in the order of cells and seeds.
+    /// The hash of each plan's cell, seed and plan hash, ordered by cell and seed.
     pub hash: String,
 }
 
-impl Plans {
-    fn of(lines: &[String]) -> Self {
-        Self { count: lines.len(), hash: hash(lines.concat().as_bytes()) }
+impl PlanFingerprint {
+    /// Returns the fingerprint of runs, which must be ordered by cell and seed.
+    pub fn of_runs<'a>(runs: impl Iterator<Item = &'a Manifest>) -> Self {
+        let lines: Vec<String> =
+            runs.map(|run| plan_line(&cell_name(&run.cell), run.seed, &run.plan_hash)).collect();
+        Self::of_lines(&lines)
+    }
+
+    /// Returns the fingerprint of a study's current plans.
+    pub fn of_study(study: &Study, backend: &dyn Backend) -> Result<Self, ScenarioError> {
+        let mut lines = Vec::new();
+        let is_skipped = study.skip_reason().is_some();
+        for cell in study.cells.iter().filter(|_| !is_skipped) {
+            for seed in 1..=u64::from(study.seed_count(cell, None)) {
+                let plan = match cell.scenario.analytic {
+                    Some(form) => closed_form_hash(form, &cell.labels),
+                    None => plan_hash(&study.resolve(cell, seed, backend)?),
+                };
+                lines.push(plan_line(&cell_name(&cell.labels), seed, &plan));
+            }
+        }
+        Ok(Self::of_lines(&lines))
+    }
+
+    fn of_lines(lines: &[String]) -> Self {
+        Self { count: lines.len(), hash: content_hash(lines.concat().as_bytes()) }
     }
 }
 
-fn line(cell: &str, seed: u64, plan: &str) -> String {
+fn plan_line(cell: &str, seed: u64, plan: &str) -> String {
     format!("{cell}\t{seed}\t{plan}\n")
 }
 
-/// The plans that runs have run; `runs` in the order of cells and seeds.
-pub fn plans_of_runs<'a>(runs: impl Iterator<Item = &'a Manifest>) -> Plans {
-    let lines: Vec<String> = runs.map(|run| line(&named(&run.cell), run.seed, &run.plan_hash)).collect();
-    Plans::of(&lines)
-}
-
-/// The plans that a study has now.
-pub fn plans_of(study: &Study, backend: &dyn Backend) -> Result<Plans, ScenarioError> {
-    let mut lines = Vec::new();
-    let is_skipped = study.is_quick && study.scenario().quick.skip.is_some();
-    for cell in study.cells.iter().filter(|_| !is_skipped) {
-        for seed in 1..=u64::from(study.seeds(cell, None)) {
-            let plan = match cell.scenario.analytic {
-                Some(which) => closed_form_hash(which, &cell.labels),
-                None => plan_hash(&study.resolve(cell, seed, backend)?),
-            };
-            lines.push(line(&named(&cell.labels), seed, &plan));
-        }
-    }
-    Ok(Plans::of(&lines))
-}
-
-/// Why a published study is older than its scenario, in words; `None` where it is not. `study` is the scenario as it is now, and
-/// `plans` are its plans, where they are to be compared.
-pub fn why_stale(
+/// Returns the reason why a published study is stale; `None` if it is current. `study` is the current scenario, and
+/// `plans` are its current plans. If `plans` is `None`, plans are not compared.
+pub fn stale_reason(
     provenance: Option<&Provenance>,
     study: Option<&Study>,
-    plans: Option<&Plans>,
+    plans: Option<&PlanFingerprint>,
 ) -> Option<String> {
     let Some(provenance) = provenance else { return Some("it was published without hashes".into()) };
-    let Some(study) = study else { return Some("its scenario is gone".into()) };
-    let now = hash(study.text.as_bytes());
-    if provenance.scenario_hash != now {
-        return Some(format!("its scenario's hash was {} and is {now}", provenance.scenario_hash));
+    let Some(study) = study else { return Some("its scenario no longer exists".into()) };
+    let current_hash = content_hash(study.text.as_bytes());
+    if provenance.scenario_hash != current_hash {
+        return Some(format!(
+            "the hash of its scenario was {} and is now {current_hash}",
+            provenance.scenario_hash
+        ));
     }
-    let Plans { count, hash } = &provenance.plans;
+    let PlanFingerprint { count, hash } = &provenance.plans;
     match plans {
-        Some(now) if now.count != *count => Some(format!("it had {count} runs and has {}", now.count)),
-        Some(now) if now.hash != *hash => {
-            Some(format!("the hash of its plans was {hash} and is {}", now.hash))
+        Some(current) if current.count != *count => {
+            Some(format!("it had {count} runs and now has {}", current.count))
+        }
+        Some(current) if current.hash != *hash => {
+            Some(format!("the hash of its plans was {hash} and is now {}", current.hash))
         }
         Some(_) | None => None,
     }
@@ -124,29 +132,36 @@ mod tests {
     const TEXT: &str = "title = \"t\"\nsource = \"s\"\nanalytic = \"fair-ramp\"\n";
 
     #[test]
-    fn a_study_is_stale_where_its_text_or_a_plan_has_changed() {
-        let study = Study::read("scenarios/a.toml", TEXT, false).expect("a scenario");
-        let plans = |hash: &str| Plans { count: 1, hash: hash.into() };
+    fn a_study_is_stale_if_its_text_or_a_plan_has_changed() {
+        let study = Study::read("scenarios/a.toml", TEXT, false).expect("the scenario is valid");
+        let plans = |hash: &str| PlanFingerprint { count: 1, hash: hash.into() };
         let published = Provenance {
             commit: "c".into(),
-            tool: "t".into(),
+            program: "t".into(),
             code_hash: "0".into(),
-            scenario_hash: hash(TEXT.as_bytes()),
+            scenario_hash: content_hash(TEXT.as_bytes()),
             plans: plans("p"),
             quick: false,
             on_linux: false,
             judged_at: None,
         };
-        let stale = |study: Option<&Study>, plans: &Plans| {
-            why_stale(Some(&published), study, Some(plans)).unwrap_or_default()
+        let stale = |study: Option<&Study>, plans: &PlanFingerprint| {
+            stale_reason(Some(&published), study, Some(plans)).unwrap_or_default()
         };
         assert_eq!(stale(Some(&study), &plans("p")), "");
-        assert_eq!(why_stale(Some(&published), Some(&study), None), None);
-        let changed = Study::read("scenarios/a.toml", &format!("{TEXT}# more\n"), false).expect("a scenario");
-        assert!(stale(Some(&changed), &plans("p")).starts_with("its scenario's hash was "));
-        assert_eq!(stale(Some(&study), &plans("q")), "the hash of its plans was p and is q");
-        assert_eq!(stale(Some(&study), &Plans { count: 2, hash: "p".into() }), "it had 1 runs and has 2");
-        assert_eq!(stale(None, &plans("p")), "its scenario is gone");
-        assert_eq!(why_stale(None, Some(&study), None).as_deref(), Some("it was published without hashes"));
+        assert_eq!(stale_reason(Some(&published), Some(&study), None), None);
+        let changed = Study::read("scenarios/a.toml", &format!("{TEXT}# more\n"), false)
+            .expect("the scenario is valid");
+        assert!(stale(Some(&changed), &plans("p")).starts_with("the hash of its scenario was "));
+        assert_eq!(stale(Some(&study), &plans("q")), "the hash of its plans was p and is now q");
+        assert_eq!(
+            stale(Some(&study), &PlanFingerprint { count: 2, hash: "p".into() }),
+            "it had 1 runs and now has 2"
+        );
+        assert_eq!(stale(None, &plans("p")), "its scenario no longer exists");
+        assert_eq!(
+            stale_reason(None, Some(&study), None).as_deref(),
+            Some("it was published without hashes")
+        );
     }
 }

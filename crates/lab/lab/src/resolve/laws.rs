@@ -1,92 +1,114 @@
-//! Which laws run, with which values.
+//! Resolves a cell's laws and their parameters.
 
-use super::{GroupOf, count};
-use crate::scenario::{self, Scalar, Scenario};
+use super::{TrafficGroup, to_u32};
+use crate::scenario::{
+    KeyPath, ParameterOwner, Scalar, Scenario, SpecError, SpecErrorKind, Subject, Suggestion,
+};
 use poseidon_laws::AnyParams;
 use poseidon_laws::params::ParamError;
+use poseidon_plan::switch::MARK_POLICIES;
 use poseidon_types::Signals;
 use std::collections::BTreeMap;
 
-/// The laws of a cell, each once.
-pub(super) struct Laws<'a> {
+/// The distinct laws that a cell's traffic uses.
+pub(super) struct LawTable<'a> {
     scenario: &'a Scenario,
     names: Vec<String>,
     pub(super) params: Vec<AnyParams>,
 }
 
-impl<'a> Laws<'a> {
-    pub(super) const fn of(scenario: &'a Scenario) -> Self {
+impl<'a> LawTable<'a> {
+    pub(super) const fn new(scenario: &'a Scenario) -> Self {
         Self { scenario, names: Vec::new(), params: Vec::new() }
     }
 
-    /// The index of a law by its name in the scenario or in the table.
-    pub(super) fn index(&mut self, name: &str) -> Result<u32, String> {
+    /// Returns a law's index, adding the law if it is new. `key` is the scenario key that names the law.
+    pub(super) fn index_of(&mut self, name: &str, key: &KeyPath) -> Result<u32, SpecError> {
         if let Some(index) = self.names.iter().position(|known| known == name) {
-            return Ok(count(index));
+            return Ok(to_u32(index));
         }
-        self.params.push(law(self.scenario, name)?);
+        self.params.push(resolve_law(self.scenario, name, key)?);
         self.names.push(name.to_owned());
-        Ok(count(self.names.len() - 1))
+        Ok(to_u32(self.names.len() - 1))
     }
 }
 
-/// A law by its name in a scenario, or in the table of laws.
-pub(super) fn law(scenario: &Scenario, name: &str) -> Result<AnyParams, String> {
-    let spec = scenario.laws.get(name);
-    let base = spec.map_or(name, |spec| spec.base.as_str());
-    let mut params = AnyParams::of(base).ok_or_else(|| {
-        let mut known: Vec<&str> = poseidon_laws::LAWS.iter().map(|law| law.name).collect();
-        known.extend(scenario.laws.keys().map(String::as_str));
-        format!("there is no law {base:?}; {}", scenario::advice(base, &known))
-    })?;
-    let Some(spec) = spec else { return Ok(params) };
+/// Checks the default law and every law that the scenario defines, even if it is unused.
+pub(super) fn check_laws(scenario: &Scenario) -> Result<(), SpecError> {
+    for name in scenario.laws.keys() {
+        resolve_law(scenario, name, &KeyPath::new(["laws", name]))?;
+    }
+    resolve_law(scenario, &scenario.law, &KeyPath::new(["law"])).map(drop)
+}
+
+/// Resolves the name of a built-in law or a law that the scenario defines. `key` is the scenario key that names the
+/// law.
+fn resolve_law(scenario: &Scenario, name: &str, key: &KeyPath) -> Result<AnyParams, SpecError> {
+    let Some(spec) = scenario.laws.get(name) else {
+        return base_law(scenario, name).map_err(|kind| kind.at_path(key.clone()));
+    };
+    let mut params = base_law(scenario, &spec.base).map_err(|kind| kind.at(["laws", name, "base"]))?;
     if let Some(preset) = &spec.preset {
-        params.preset(preset).map_err(|_| {
+        params.apply_preset(preset).map_err(|_| {
             let mut known = vec!["paper"];
-            params.presets(&mut |name, _| known.push(name));
-            format!("law {name:?} has no preset {preset:?}; {}", scenario::advice(preset, &known))
+            params.for_each_preset(&mut |name, _| known.push(name));
+            let suggestion = Suggestion::new(preset, known);
+            let (law, preset) = (name.to_owned(), preset.clone());
+            SpecErrorKind::UnknownPreset { law, preset, suggestion }.at(["laws", name, "preset"])
         })?;
     }
     let mut known = Vec::new();
-    params.each(&mut |info, _| known.push(info.name));
-    set_all(&format!("law {name:?}"), &spec.parameters, &known, &mut |key, text| params.set(key, text))?;
+    params.for_each(&mut |info, _| known.push(info.name));
+    let owner = ParameterOwner::Law(name.to_owned());
+    set_parameters(&owner, &spec.parameters, &known, &mut |key, text| params.set(key, text))
+        .map_err(|error| error.prepend_path(KeyPath::new(["laws", name])))?;
     Ok(params)
 }
 
-/// Sets parameters of a law or a policy; what is refused is said with the name that was meant.
-pub(super) fn set_all(
-    owner: &str,
+/// Returns a built-in law with its default parameters.
+fn base_law(scenario: &Scenario, name: &str) -> Result<AnyParams, SpecErrorKind> {
+    AnyParams::for_law(name).ok_or_else(|| {
+        let mut known: Vec<&str> = poseidon_laws::LAWS.iter().map(|law| law.name).collect();
+        known.extend(scenario.laws.keys().map(String::as_str));
+        SpecErrorKind::UnknownLaw { law: name.to_owned(), suggestion: Suggestion::new(name, known) }
+    })
+}
+
+/// Sets the parameters of a law or a policy.
+pub(super) fn set_parameters(
+    owner: &ParameterOwner,
     values: &BTreeMap<String, Scalar>,
     known: &[&str],
     set: &mut dyn FnMut(&str, &str) -> Result<(), ParamError>,
-) -> Result<(), String> {
+) -> Result<(), SpecError> {
     for (key, value) in values {
-        set(key, &value.0).map_err(|error| match error {
-            ParamError::UnknownName => {
-                let known: Vec<String> = known.iter().map(|name| name.replace('_', "-")).collect();
-                format!("{owner} has no parameter {key:?}; {}", scenario::advice(key, &known))
-            }
-            other => format!("{owner}: {other}"),
+        set(key, &value.0).map_err(|error| {
+            let owner = owner.clone();
+            let kind = match error {
+                ParamError::UnknownName => {
+                    let suggestion = Suggestion::new(key, known.iter().map(|name| name.replace('_', "-")));
+                    SpecErrorKind::UnknownParameter { owner, parameter: key.clone(), suggestion }
+                }
+                error => SpecErrorKind::Parameter { owner, error },
+            };
+            kind.at([key.as_str()])
         })?;
     }
     Ok(())
 }
 
-/// A law that waits for marks where no switch makes any would only ever grow.
-pub(super) fn check_marks(scenario: &Scenario, groups: &[GroupOf]) -> Result<(), String> {
+/// Rejects a law that reacts to marks if no switch marks packets: its window would only grow.
+pub(super) fn check_marks(scenario: &Scenario, groups: &[TrafficGroup]) -> Result<(), SpecError> {
     if scenario.switch.mark.policy != "off" {
         return Ok(());
     }
-    for group in groups {
-        if law(scenario, &group.law)?.needs().supplies(Signals::ECN_ECHO) {
-            let known = poseidon_plan::switch::MARKS.iter().map(|policy| policy.name);
-            let known: Vec<&str> = known.filter(|name| *name != "off").collect();
-            return Err(format!(
-                "traffic {:?}: law {:?} needs marks and switch.mark is off; give it a policy: {}",
-                group.name,
-                group.law,
-                known.join(", ")
-            ));
+    for (index, group) in groups.iter().enumerate() {
+        let key = KeyPath::new(["traffic"]).join(index).join("law");
+        if resolve_law(scenario, &group.law, &key)?.needs().contains(Signals::ECN_ECHO) {
+            let policies = MARK_POLICIES.iter().map(|policy| policy.name).filter(|name| *name != "off");
+            let policies = policies.collect::<Vec<_>>().join(", ");
+            let kind = SpecErrorKind::MarksOff { law: group.law.clone(), policies };
+            return Err(kind.at_path(key).about(Subject::Traffic(group.name.clone())));
         }
     }
     Ok(())

@@ -1,164 +1,223 @@
-//! What follows from the ways that connections go: shared uplinks, watched queues, fair shares.
+//! Resolves settings that depend on connection paths: shared uplinks, watched queues and fair shares.
 
-use super::{BufferOf, QueueOf, Resolved, Window};
+use super::{
+    PhaseWindow, ResolvedRun, TrafficGroup, WatchedBuffers, WatchedQueue, traffic_error, traffic_path,
+};
 use crate::oracle;
-use crate::scenario::{self, Place, Scenario};
+use crate::scenario::{
+    KeyPath, QueuePosition, Scenario, SpecError, SpecErrorKind, Subject, select_queue, select_racks,
+};
 use poseidon_plan::patterns::Racks;
 use poseidon_plan::traffic::{Amount, Connection};
-use poseidon_plan::{Backend, Topology};
+use poseidon_plan::{Backend, Plan, SwitchPort, Topology};
+use poseidon_types::{HostId, Picos, PortId, SwitchId};
 use std::collections::BTreeMap;
 
-/// Finds an entropy for each flow that is to take the uplink of another.
+/// Chooses the entropy of each flow that must share another flow's uplink.
 pub(super) fn share_uplinks(
-    resolved: &mut Resolved,
+    resolved: &mut ResolvedRun,
     scenario: &Scenario,
     backend: &dyn Backend,
-) -> Result<(), String> {
-    const TRIES: u32 = 4_096;
-    for spec in &scenario.traffic {
+) -> Result<(), SpecError> {
+    for (index, spec) in scenario.traffic.iter().enumerate() {
         let Some(other) = &spec.share_uplink_of else { continue };
-        let group = |name: &str| resolved.groups.iter().find(|group| group.name == name);
-        let (Some(with), Some(these)) = (group(other), group(&spec.name)) else {
-            return Err(format!("traffic {:?}: share-uplink-of names no traffic {other:?}", spec.name));
+        let error = |kind: SpecErrorKind| {
+            traffic_error(kind.at(["share-uplink-of"]), traffic_path(index), &spec.name)
         };
-        let Some(first) = resolved.plan.connections.get(with.connections.start as usize).copied() else {
-            continue;
+        let find_group = |name: &str| resolved.groups.iter().find(|group| group.name == name);
+        let (Some(other_group), Some(group)) = (find_group(other), find_group(&spec.name)) else {
+            return Err(error(SpecErrorKind::UnknownUplinkTraffic { traffic: other.clone() }));
         };
-        let these = these.connections.clone();
+        let Some(first) = first_connection(&resolved.plan, other_group) else { continue };
         let uplink =
             backend.routes(&resolved.plan, &[first]).first().and_then(|route| route.first().copied());
-        for index in these {
-            let connection = resolved.plan.connections[index as usize];
-            // From its own entropy on, so that seeds differ.
-            let tries: Vec<Connection> = (0..TRIES)
-                .map(|step| Connection { entropy: connection.entropy.wrapping_add(step), ..connection })
-                .collect();
-            let mut found = None;
-            for few in tries.chunks(64) {
-                let routes = backend.routes(&resolved.plan, few);
-                found = few.iter().zip(routes).find(|(_, route)| route.first().copied() == uplink);
-                if found.is_some() {
-                    break;
-                }
-            }
-            let Some((with, _)) = found else {
-                return Err(format!(
-                    "traffic {:?}: none of its paths shares the uplink of {other:?}; put both in one rack",
-                    spec.name
-                ));
-            };
-            resolved.plan.connections[index as usize].entropy = with.entropy;
+        for connection in group.connections.clone() {
+            let entropy = find_entropy(&resolved.plan, connection as usize, uplink, backend)
+                .ok_or_else(|| error(SpecErrorKind::NoSharedUplink { traffic: other.clone() }))?;
+            resolved.plan.connections[connection as usize].entropy = entropy;
         }
     }
     Ok(())
+}
+
+fn first_connection(plan: &Plan, group: &TrafficGroup) -> Option<Connection> {
+    plan.connections.get(group.connections.start as usize).copied()
+}
+
+/// Finds an entropy value that routes a connection over an uplink.
+fn find_entropy(
+    plan: &Plan,
+    connection: usize,
+    uplink: Option<SwitchPort>,
+    backend: &dyn Backend,
+) -> Option<u32> {
+    const TRIES: u32 = 4_096;
+    let connection = plan.connections[connection];
+    // The search starts at the connection's current entropy, so that the result varies with the seed.
+    let candidates: Vec<Connection> = (0..TRIES)
+        .map(|step| Connection { entropy: connection.entropy.wrapping_add(step), ..connection })
+        .collect();
+    candidates.chunks(64).find_map(|candidates| {
+        let routes = backend.routes(plan, candidates);
+        let mut routed = candidates.iter().zip(routes);
+        let found = routed.find(|(_, route)| route.first().copied() == uplink);
+        found.map(|(candidate, _)| candidate.entropy)
+    })
 }
 
 pub(super) fn watch_queues(
-    resolved: &mut Resolved,
+    resolved: &mut ResolvedRun,
     scenario: &Scenario,
     backend: &dyn Backend,
-) -> Result<(), String> {
+) -> Result<(), SpecError> {
     let names: Vec<&str> = resolved.groups.iter().map(|group| group.name.as_str()).collect();
+    let mut queues = Vec::new();
     for (name, text) in &scenario.observe.queues {
-        let (place, group) =
-            scenario::queue(text, &names).map_err(|why| format!("observe.queues.{name}: {why}"))?;
-        let group = resolved.groups.iter().find(|other| other.name == group);
-        let first = group.and_then(|group| resolved.plan.connections.get(group.connections.start as usize));
+        let path = KeyPath::new(["observe", "queues", name]);
+        let error = |kind: SpecErrorKind| kind.at_path(path.clone()).about(Subject::Key(path.clone()));
+        let (position, group) =
+            select_queue(text, &names).map_err(|cause| error(SpecErrorKind::Selection(cause)))?;
+        let group = resolved.groups.iter().find(|candidate| candidate.name == group);
+        let first = group.and_then(|group| first_connection(&resolved.plan, group));
         let Some(first) = first else { continue };
-        let route = backend.routes(&resolved.plan, &[*first]).remove(0);
-        let hop = match place {
-            Place::LastHop => route.len().saturating_sub(1),
-            Place::Hop(hop) => hop as usize,
-            Place::Circuit => {
-                let Topology::Rotor(rotor) = &resolved.plan.topology else {
-                    return Err(format!("observe.queues.{name}: only a rotor has circuits"));
-                };
-                // The circuit is behind the uplink, and both serve the same queues.
-                let port = (first.from / rotor.hosts, rotor.hosts + 1);
-                resolved.queues.push(QueueOf { name: name.clone(), port, rate: rotor.circuit_link.rate });
-                continue;
-            }
-        };
-        let Some(port) = route.get(hop) else {
-            return Err(format!("observe.queues.{name}: there are only {} hops on that way", route.len()));
-        };
-        let links = resolved.plan.topology.links_between(first.from, first.to);
-        let link = links.get(hop + 1).copied().unwrap_or_else(|| resolved.plan.topology.host_link(first.to));
-        resolved.queues.push(QueueOf { name: name.clone(), port: *port, rate: link.rate });
+        queues.push(find_queue(&resolved.plan, name, position, first, backend).map_err(error)?);
     }
-    watch(resolved, resolved.queues.iter().map(|queue| queue.port).collect());
+    resolved.queues = queues;
+    watch_ports(resolved, resolved.queues.iter().map(|queue| queue.port).collect());
     Ok(())
 }
 
-fn watch(resolved: &mut Resolved, ports: Vec<(u32, u32)>) {
-    resolved.plan.watched.extend(ports);
-    resolved.plan.watched.sort_unstable();
-    resolved.plan.watched.dedup();
+/// Finds a queue on a connection's path.
+fn find_queue(
+    plan: &Plan,
+    name: &str,
+    position: QueuePosition,
+    connection: Connection,
+    backend: &dyn Backend,
+) -> Result<WatchedQueue, SpecErrorKind> {
+    let route = backend.routes(plan, &[connection]).remove(0);
+    let hop = match position {
+        QueuePosition::LastHop => route.len().saturating_sub(1),
+        QueuePosition::Hop(hop) => hop as usize,
+        QueuePosition::Circuit => {
+            let Topology::Rotor(rotor) = &plan.topology else { return Err(SpecErrorKind::NoCircuits) };
+            // The circuit port follows the uplink port, and both serve the same queues.
+            let rack = SwitchId::new(connection.from.get() / rotor.hosts);
+            let port = SwitchPort::new(rack, PortId::new(rotor.hosts + 1));
+            return Ok(WatchedQueue { name: name.to_owned(), port, rate: rotor.circuit_link.rate });
+        }
+    };
+    let Some(port) = route.get(hop) else { return Err(SpecErrorKind::TooFewHops { hops: route.len() }) };
+    let links = plan.topology.links_between(connection.from, connection.to);
+    let link = links.get(hop + 1).copied().unwrap_or_else(|| plan.topology.host_link(connection.to));
+    Ok(WatchedQueue { name: name.to_owned(), port: *port, rate: link.rate })
+}
+
+fn watch_ports(resolved: &mut ResolvedRun, ports: Vec<SwitchPort>) {
+    resolved.plan.watched_ports.extend(ports);
+    resolved.plan.watched_ports.sort_unstable();
+    resolved.plan.watched_ports.dedup();
 }
 
 pub(super) fn watch_buffers(
-    resolved: &mut Resolved,
+    resolved: &mut ResolvedRun,
     scenario: &Scenario,
     racks: &Racks,
     backend: &dyn Backend,
-) -> Result<(), String> {
+) -> Result<(), SpecError> {
     for (name, text) in &scenario.observe.buffers {
-        // Switches of racks have the numbers of their racks.
-        let switches =
-            scenario::racks(text, racks).map_err(|why| format!("observe.buffers.{name}: {why}"))?;
+        // A rack's switch has the same number as the rack.
+        let selected = select_racks(text, racks).map_err(|error| {
+            let path = KeyPath::new(["observe", "buffers", name]);
+            SpecErrorKind::Selection(error).at_path(path.clone()).about(Subject::Key(path))
+        })?;
+        let switches: Vec<SwitchId> = selected.into_iter().map(SwitchId::new).collect();
         for switch in &switches {
-            let ports = 0..backend.ports(&resolved.plan, *switch);
-            watch(resolved, ports.map(|port| (*switch, port)).collect());
+            let ports = (0..backend.port_count(&resolved.plan, *switch)).map(PortId::new);
+            watch_ports(resolved, ports.map(|port| SwitchPort::new(*switch, port)).collect());
         }
-        resolved.buffers.push(BufferOf { name: name.clone(), switches });
+        resolved.buffers.push(WatchedBuffers { name: name.clone(), switches });
     }
     Ok(())
 }
 
-/// Gives each long flow its max-min fair share of each phase in which it runs from the moment that it is measured to its end.
-pub(super) fn give_fair_shares(resolved: &mut Resolved, backend: &dyn Backend) {
+/// A long flow: its connection, its start and end times, and its route.
+struct LongFlow {
+    connection_index: usize,
+    connection: Connection,
+    start: Picos,
+    end: Picos,
+    route: Vec<SwitchPort>,
+}
+
+/// Assigns each long flow its max-min fair share, in every phase where the flow is active throughout the measured part.
+pub(super) fn assign_fair_shares(resolved: &mut ResolvedRun, backend: &dyn Backend) {
+    let flows = long_flows(resolved, backend);
+    let shares: Vec<Vec<f64>> =
+        resolved.phases.iter().map(|window| fair_shares(&resolved.plan, &flows, window)).collect();
+    for (window, shares) in resolved.phases.iter_mut().zip(shares) {
+        window.fair_shares = shares;
+    }
+}
+
+fn long_flows(resolved: &ResolvedRun, backend: &dyn Backend) -> Vec<LongFlow> {
     let plan = &resolved.plan;
-    let mut long = Vec::new();
+    let mut flows = Vec::new();
     for group in resolved.groups.iter().filter(|group| group.is_long) {
         for message in &group.messages.messages {
-            let message = plan.messages[*message as usize];
-            if let Amount::Until(until) = message.amount {
-                long.push((message.connection, message.at, until));
+            let message = plan.messages[message.index()];
+            if let Amount::Until(end) = message.amount {
+                let connection_index = message.connection.index();
+                let connection = plan.connections[connection_index];
+                flows.push(LongFlow {
+                    connection_index,
+                    connection,
+                    start: message.start,
+                    end,
+                    route: Vec::new(),
+                });
             }
         }
     }
-    let connections: Vec<Connection> = long.iter().map(|(c, ..)| plan.connections[*c as usize]).collect();
-    let routes = backend.routes(plan, &connections);
-    let payload = plan.transport.mtu.get() as f64 / plan.data_size().get() as f64;
-    let shares = |window: &Window| {
-        let mut fair = vec![0.0; plan.connections.len()];
-        let runs = |i: &usize| long[*i].1 <= window.settled && long[*i].2 >= window.ends;
-        let active: Vec<usize> = (0..long.len()).filter(runs).collect();
-        let (mut links, mut capacities) = (BTreeMap::new(), Vec::new());
-        let mut flows = Vec::new();
-        for &i in &active {
-            let connection = connections[i];
-            let wires = plan.topology.links_between(connection.from, connection.to);
-            // The sender's own wire, and every port on the way.
-            let ports = core::iter::once((u32::MAX, connection.from)).chain(routes[i].iter().copied());
-            let flow = ports
-                .zip(&wires)
-                .map(|(port, wire)| {
-                    *links.entry(port).or_insert_with(|| {
-                        capacities.push(wire.rate);
-                        capacities.len() - 1
-                    })
-                })
-                .collect();
-            flows.push(oracle::Flow { links: flow, limit: None });
-        }
-        for (i, rate) in active.iter().zip(oracle::max_min(&capacities, &flows)) {
-            fair[long[*i].0 as usize] = rate * payload;
-        }
-        fair
-    };
-    let fair: Vec<Vec<f64>> = resolved.phases.iter().map(shares).collect();
-    for (window, fair) in resolved.phases.iter_mut().zip(fair) {
-        window.fair = fair;
+    let connections: Vec<Connection> = flows.iter().map(|flow| flow.connection).collect();
+    for (flow, route) in flows.iter_mut().zip(backend.routes(plan, &connections)) {
+        flow.route = route;
     }
+    flows
+}
+
+/// A link: either a host's uplink or a switch port's link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum LinkId {
+    Host(HostId),
+    Switch(SwitchPort),
+}
+
+/// Returns the fair share of each connection in a phase, as a payload rate in bits per second.
+fn fair_shares(plan: &Plan, flows: &[LongFlow], window: &PhaseWindow) -> Vec<f64> {
+    let payload_share = plan.transport.mtu.get() as f64 / plan.data_size().get() as f64;
+    let runs_throughout = |flow: &&LongFlow| flow.start <= window.settled_at && flow.end >= window.end;
+    let active: Vec<&LongFlow> = flows.iter().filter(runs_throughout).collect();
+    let (mut link_indices, mut capacities) = (BTreeMap::new(), Vec::new());
+    let mut oracle_flows = Vec::new();
+    for flow in &active {
+        let path_links = plan.topology.links_between(flow.connection.from, flow.connection.to);
+        let uplink = LinkId::Host(flow.connection.from);
+        let path = core::iter::once(uplink).chain(flow.route.iter().copied().map(LinkId::Switch));
+        let path = path
+            .zip(&path_links)
+            .map(|(id, link)| {
+                *link_indices.entry(id).or_insert_with(|| {
+                    capacities.push(link.rate);
+                    capacities.len() - 1
+                })
+            })
+            .collect();
+        oracle_flows.push(oracle::Flow { links: path, limit: None });
+    }
+    let mut shares = vec![0.0; plan.connections.len()];
+    for (flow, rate) in active.iter().zip(oracle::max_min(&capacities, &oracle_flows)) {
+        shares[flow.connection_index] = rate * payload_share;
+    }
+    shares
 }

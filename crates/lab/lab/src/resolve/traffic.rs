@@ -1,164 +1,255 @@
-//! What is sent.
+//! Generates a cell's traffic.
 
-use crate::scenario::{self, DestinationSpec, OneOrMore, Scenario, TrafficKind, TrafficSpec};
+use crate::scenario::{
+    DestinationSpec, GroupedDigits, OneOrMore, Scenario, SpecError, SpecErrorKind, Suggestion, TrafficKind,
+    TrafficSpec, select_hosts,
+};
 use poseidon_plan::Topology;
 use poseidon_plan::patterns::{
-    Carried, Class, ClosedLoop, Destinations, Incast, LongFlows, Over, Pattern, Permutation, Phase, Phases,
-    PoissonFlows, Racks, Requests, RotatingIncast, SizeDistribution, Stagger, Traffic, UniformRandom,
-    WORKLOADS,
+    ClosedLoop, ConnectionReuse, Destinations, Incast, LongFlows, PairConnections, Pattern, Permutation,
+    Phase, Phases, PoissonFlows, Racks, Requests, RotatingIncast, SizeDistribution, Stagger, Traffic,
+    TrafficClass, UniformRandom, WORKLOADS,
 };
 use poseidon_plan::traffic::Amount;
-use poseidon_types::{Fraction, Picos};
+use poseidon_types::{Bytes, Fraction, HostId, Picos};
 
-/// The most messages of a plan. It has no more connections than messages; with what is measured of them, each takes about 100 bytes, so
-/// that the largest plan takes about 1 GB before it runs.
+/// The maximum number of messages in a plan. A plan has at most as many connections as messages. Each message takes
+/// about 100 bytes with its measurements, so the largest plan takes about 1 GB before it runs.
 const MAX_MESSAGES: u32 = 10_000_000;
 
-/// What a traffic of some kind sends; `before` are the messages that the plan has already.
-pub(super) fn of_kind(
-    spec: &TrafficSpec,
-    class: &Class,
-    scenario: &Scenario,
-    (topology, racks): (&Topology, &Racks),
-    stop: Picos,
-    before: usize,
-) -> Result<Traffic, String> {
-    refuse_unread(spec)?;
-    let make = |pattern: &dyn Pattern| {
-        check_size(spec.kind, before as f64 + pattern.expected_messages())?;
-        pattern.traffic(class).map_err(|error| error.to_string())
-    };
-    let needs = |key: &str| format!("{key} is missing");
-    let hosts = |key: &str, of: &Option<OneOrMore>| {
-        let of = of.as_ref().ok_or_else(|| needs(key))?;
-        scenario::hosts(of, racks).map_err(|why| format!("{key}: {why}"))
-    };
-    let from = || {
-        let mut from = hosts("from", &spec.from)?;
-        if let Some(count) = spec.count {
+/// Generates the traffic of one pattern.
+pub(super) struct Generator<'a> {
+    pub(super) spec: &'a TrafficSpec,
+    pub(super) class: &'a TrafficClass,
+    pub(super) scenario: &'a Scenario,
+    pub(super) topology: &'a Topology,
+    pub(super) racks: &'a Racks,
+    /// The end of the run.
+    pub(super) stop: Picos,
+    /// The number of messages that the plan already has.
+    pub(super) earlier_messages: usize,
+}
+
+impl Generator<'_> {
+    /// Generates the traffic. Key paths in errors are relative to the pattern's table.
+    pub(super) fn generate(&self) -> Result<Traffic, SpecError> {
+        check_keys(self.spec)?;
+        match self.spec.kind {
+            TrafficKind::LongFlows => self.long_flows(),
+            TrafficKind::Phased => self.phased(),
+            TrafficKind::Incast => self.incast(),
+            TrafficKind::RotatingIncast => self.rotating_incast(),
+            TrafficKind::UniformRandom => self.uniform_random(),
+            TrafficKind::PoissonFlows => self.poisson_flows(),
+            TrafficKind::Requests => self.requests(),
+            TrafficKind::ClosedLoop => self.closed_loop(),
+            TrafficKind::Permutation => {
+                let pattern =
+                    Permutation { hosts: self.senders()?, amount: self.amount(), start: self.start() };
+                self.build(&pattern)
+            }
+        }
+    }
+
+    fn long_flows(&self) -> Result<Traffic, SpecError> {
+        let stop = self.spec.until.map_or(Picos::MAX, |until| until.0);
+        self.build(&LongFlows { ends: self.endpoints()?, start: self.start(), spread: self.spread(), stop })
+    }
+
+    fn phased(&self) -> Result<Traffic, SpecError> {
+        let endpoints = self.endpoints()?;
+        let mut phases = Vec::new();
+        for phase in self.scenario.phase.iter().filter(|phase| phase.start < self.scenario.stop) {
+            let flows = phase.flows.get(&self.spec.name).copied().unwrap_or(0) as usize;
+            if flows > endpoints.len() {
+                let (phase, available) = (phase.name.clone(), endpoints.len());
+                return Err(SpecErrorKind::TooManyPhaseFlows { phase, flows, available }.at(["from"]));
+            }
+            phases.push(Phase { start: phase.start.0, flows: endpoints[..flows].to_vec() });
+        }
+        self.build(&Phases { phases, end: self.stop }).map(|traffic| self.spread_starts(traffic))
+    }
+
+    fn incast(&self) -> Result<Traffic, SpecError> {
+        let to = self.receivers()?;
+        let [target] = to.as_slice() else { return Err(SpecErrorKind::SeveralTargets.at(["to"])) };
+        let stagger = match self.spec.together {
+            Some(group_size) => Stagger { group_size, interval: self.every()? },
+            None => Stagger::NONE,
+        };
+        let (senders, amount, start) = (self.senders()?, self.amount(), self.start());
+        self.build(&Incast { senders, target: *target, amount, start, stagger })
+            .map(|traffic| self.spread_starts(traffic))
+    }
+
+    fn rotating_incast(&self) -> Result<Traffic, SpecError> {
+        let targets = self.receivers()?;
+        self.build(&RotatingIncast {
+            senders: self.senders()?,
+            targets,
+            size: self.size()?,
+            period: self.every()?,
+            start: self.start(),
+            until: self.until(),
+        })
+    }
+
+    fn uniform_random(&self) -> Result<Traffic, SpecError> {
+        let rate = self.spec.rate.ok_or_else(|| missing_key("rate"))?.0;
+        let connections = match (self.spec.fresh, self.spec.partners) {
+            (true, _) => PairConnections::PerMessage,
+            (false, Some(partners)) => PairConnections::PerPairLimited(partners),
+            (false, None) => PairConnections::PerPair,
+        };
+        self.build(&UniformRandom {
+            from: self.senders()?,
+            to: self.receivers()?,
+            size: self.size()?,
+            rate,
+            connections,
+            start: self.start(),
+            until: self.until(),
+        })
+    }
+
+    fn poisson_flows(&self) -> Result<Traffic, SpecError> {
+        let name = self.spec.sizes.as_ref().ok_or_else(|| missing_key("sizes"))?;
+        let sizes = SizeDistribution::named(name).ok_or_else(|| {
+            let suggestion = Suggestion::new(name, WORKLOADS.iter().map(|workload| workload.name));
+            SpecErrorKind::UnknownSizes { sizes: name.clone(), suggestion }.at(["sizes"])
+        })?;
+        let load = self.spec.load.ok_or_else(|| missing_key("load"))?.0;
+        if load > Fraction::ONE {
+            return Err(SpecErrorKind::LoadAboveOne { load }.at(["load"]));
+        }
+        let link_rate = || self.topology.host_link(HostId::new(0)).rate;
+        let capacity = self.spec.rate.map_or_else(link_rate, |rate| rate.0);
+        let destinations = match self.spec.destinations {
+            None | Some(DestinationSpec::OtherRacks) => Destinations::OtherRacks,
+            Some(DestinationSpec::OtherHosts) => Destinations::OtherHosts,
+            Some(DestinationSpec::SameAndLaterRacks) => Destinations::SameAndLaterRacks,
+        };
+        let (racks, start, until) = (self.racks.clone(), self.start(), self.until());
+        self.build(&PoissonFlows { racks, destinations, sizes, load, capacity, start, until })
+    }
+
+    fn requests(&self) -> Result<Traffic, SpecError> {
+        let clients = if self.spec.from.is_some() { self.senders()? } else { self.all_hosts() };
+        let fan = self.spec.fan.ok_or_else(|| missing_key("fan"))?;
+        self.build(&Requests {
+            clients,
+            racks: self.racks.clone(),
+            fan,
+            size: self.size()?,
+            every: self.every()?,
+            start: self.start(),
+            until: self.until(),
+        })
+    }
+
+    fn closed_loop(&self) -> Result<Traffic, SpecError> {
+        let count = self.spec.messages.ok_or_else(|| missing_key("messages"))?;
+        let connections =
+            if self.spec.fresh { ConnectionReuse::NewConnections } else { ConnectionReuse::OneConnection };
+        self.build(&ClosedLoop {
+            ends: self.endpoints()?,
+            size: self.size()?,
+            count,
+            think: self.spec.think.map_or(Picos::ZERO, |think| think.0),
+            connections,
+            start: self.start(),
+            spread: self.spread(),
+        })
+    }
+
+    fn build(&self, pattern: &dyn Pattern) -> Result<Traffic, SpecError> {
+        check_message_count(self.spec.kind, self.earlier_messages as f64 + pattern.expected_messages())?;
+        pattern.generate(self.class).map_err(|error| SpecErrorKind::Pattern(error).at_root())
+    }
+
+    fn hosts(&self, key: &'static str, selectors: &Option<OneOrMore>) -> Result<Vec<HostId>, SpecError> {
+        let selectors = selectors.as_ref().ok_or_else(|| missing_key(key))?;
+        select_hosts(selectors, self.racks).map_err(|error| SpecErrorKind::Hosts { key, error }.at([key]))
+    }
+
+    fn all_hosts(&self) -> Vec<HostId> {
+        (0..self.racks.host_count()).map(HostId::new).collect()
+    }
+
+    fn senders(&self) -> Result<Vec<HostId>, SpecError> {
+        let mut from = self.hosts("from", &self.spec.from)?;
+        if let Some(count) = self.spec.count {
             if count as usize > from.len() {
-                return Err(format!("count is {count}, but from names {} hosts", from.len()));
+                return Err(SpecErrorKind::CountTooLarge { count, hosts: from.len() }.at(["count"]));
             }
             from.truncate(count as usize);
         }
-        Ok::<_, String>(from)
-    };
-    let ends = || {
-        let (from, to) = (from()?, hosts("to", &spec.to)?);
+        Ok(from)
+    }
+
+    fn receivers(&self) -> Result<Vec<HostId>, SpecError> {
+        self.hosts("to", &self.spec.to)
+    }
+
+    /// Returns the sender and the receiver of each flow.
+    fn endpoints(&self) -> Result<Vec<(HostId, HostId)>, SpecError> {
+        let (from, to) = (self.senders()?, self.receivers()?);
         match to.as_slice() {
-            [one] => Ok(from.iter().map(|from| (*from, *one)).collect::<Vec<_>>()),
-            many if many.len() >= from.len() => Ok(from.into_iter().zip(to).collect()),
-            many => Err(format!(
-                "{} senders have {} receivers; name one, or one for each",
-                from.len(),
-                many.len()
-            )),
-        }
-    };
-    let size = || spec.size.map(|size| size.0).ok_or_else(|| needs("size"));
-    let every = || spec.every.map(|every| every.0).ok_or_else(|| needs("every"));
-    let until = spec.until.map_or(stop, |until| until.0.min(stop));
-    let start = spec.start.0;
-    match spec.kind {
-        TrafficKind::LongFlows => {
-            let until = spec.until.map_or(Picos::MAX, |until| until.0);
-            let spread = spec.spread.map_or(Picos::ZERO, |spread| spread.0);
-            make(&LongFlows { ends: ends()?, start, spread, stop: until })
-        }
-        TrafficKind::Phased => {
-            let ends = ends()?;
-            let mut phases = Vec::new();
-            for phase in scenario.phase.iter().filter(|phase| phase.at < scenario.stop) {
-                let flows = phase.flows.get(&spec.name).copied().unwrap_or(0) as usize;
-                if flows > ends.len() {
-                    return Err(format!("phase {:?} wants {flows} flows of {}", phase.name, ends.len()));
-                }
-                phases.push(Phase { at: phase.at.0, flows: ends[..flows].to_vec() });
+            [receiver] => Ok(from.iter().map(|sender| (*sender, *receiver)).collect()),
+            receivers if receivers.len() >= from.len() => Ok(from.into_iter().zip(to).collect()),
+            receivers => {
+                let (senders, receivers) = (from.len(), receivers.len());
+                Err(SpecErrorKind::TooFewReceivers { senders, receivers }.at(["to"]))
             }
-            let spread = spec.spread.map_or(Picos::ZERO, |spread| spread.0);
-            make(&Phases { phases, end: stop }).map(|made| spread_out(made, class, spread))
         }
-        TrafficKind::Incast => {
-            let to = hosts("to", &spec.to)?;
-            let [target] = to.as_slice() else { return Err("to names one host".into()) };
-            let amount = spec.size.map_or(Amount::ENDLESS, |size| Amount::Exactly(size.0));
-            let stagger = match spec.together {
-                Some(together) => Stagger { together, every: every()? },
-                None => Stagger::NONE,
-            };
-            let spread = spec.spread.map_or(Picos::ZERO, |spread| spread.0);
-            let incast = Incast { senders: from()?, target: *target, amount, start, stagger };
-            make(&incast).map(|made| spread_out(made, class, spread))
+    }
+
+    fn size(&self) -> Result<Bytes, SpecError> {
+        self.spec.size.map(|size| size.0).ok_or_else(|| missing_key("size"))
+    }
+
+    fn every(&self) -> Result<Picos, SpecError> {
+        self.spec.every.map(|every| every.0).ok_or_else(|| missing_key("every"))
+    }
+
+    fn amount(&self) -> Amount {
+        self.spec.size.map_or(Amount::ENDLESS, |size| Amount::Exactly(size.0))
+    }
+
+    fn start(&self) -> Picos {
+        self.spec.start.0
+    }
+
+    fn until(&self) -> Picos {
+        self.spec.until.map_or(self.stop, |until| until.0.min(self.stop))
+    }
+
+    fn spread(&self) -> Picos {
+        self.spec.spread.map_or(Picos::ZERO, |spread| spread.0)
+    }
+
+    /// Delays the start of each message by a random time of at most `spread`.
+    fn spread_starts(&self, mut traffic: Traffic) -> Traffic {
+        let random = self.class.random.named("spread");
+        for (index, message) in (0..).zip(&mut traffic.messages) {
+            let limit = u32::try_from(self.spread().get() / 1_000 + 1).unwrap_or(u32::MAX);
+            message.start += Picos::new(u64::from(random.nth(index).below(limit)) * 1_000);
         }
-        TrafficKind::RotatingIncast => {
-            let targets = hosts("to", &spec.to)?;
-            make(&RotatingIncast { senders: from()?, targets, size: size()?, period: every()?, start, until })
-        }
-        TrafficKind::UniformRandom => {
-            let rate = spec.rate.ok_or_else(|| needs("rate"))?.0;
-            let over = match (spec.fresh, spec.partners) {
-                (true, _) => Carried::ByItself,
-                (false, Some(partners)) => Carried::ByFewPairs(partners),
-                (false, None) => Carried::ByPair,
-            };
-            make(&UniformRandom {
-                from: from()?,
-                to: hosts("to", &spec.to)?,
-                size: size()?,
-                rate,
-                over,
-                start,
-                until,
-            })
-        }
-        TrafficKind::PoissonFlows => {
-            let name = spec.sizes.as_ref().ok_or_else(|| needs("sizes"))?;
-            let sizes = SizeDistribution::named(name).ok_or_else(|| {
-                let known: Vec<&str> = WORKLOADS.iter().map(|w| w.name).collect();
-                format!("there are no sizes {name:?}; {}", scenario::advice(name, &known))
-            })?;
-            let load = spec.load.ok_or_else(|| needs("load"))?.0;
-            if load > Fraction::ONE {
-                return Err(format!(
-                    "load is {load}: hosts would offer more than their capacity, and what waits would grow until the end; \
-                     write at most 1, or use an incast to overload a queue"
-                ));
-            }
-            let capacity = spec.rate.map_or_else(|| topology.host_link(0).rate, |rate| rate.0);
-            let destinations = match spec.destinations {
-                None | Some(DestinationSpec::OtherRacks) => Destinations::OtherRacks,
-                Some(DestinationSpec::OtherHosts) => Destinations::OtherHosts,
-                Some(DestinationSpec::SameAndLaterRacks) => Destinations::SameAndLaterRacks,
-            };
-            let racks = racks.clone();
-            make(&PoissonFlows { racks, destinations, sizes, load, capacity, start, until })
-        }
-        TrafficKind::Requests => {
-            let clients = if spec.from.is_some() { from()? } else { (0..racks.all_hosts()).collect() };
-            let fan = spec.fan.ok_or_else(|| needs("fan"))?;
-            let racks = racks.clone();
-            make(&Requests { clients, racks, fan, size: size()?, every: every()?, start, until })
-        }
-        TrafficKind::ClosedLoop => {
-            let think = spec.think.map_or(Picos::ZERO, |think| think.0);
-            let spread = spec.spread.map_or(Picos::ZERO, |spread| spread.0);
-            let count = spec.messages.ok_or_else(|| needs("messages"))?;
-            let over = if spec.fresh { Over::NewConnections } else { Over::OneConnection };
-            make(&ClosedLoop { ends: ends()?, size: size()?, count, think, over, start, spread })
-        }
-        TrafficKind::Permutation => {
-            let amount = spec.size.map_or(Amount::ENDLESS, |size| Amount::Exactly(size.0));
-            make(&Permutation { hosts: from()?, amount, start })
-        }
+        traffic
     }
 }
 
-/// Refuses a plan with more than [`MAX_MESSAGES`]. The sentence begins with the key that makes most of them.
-fn check_size(kind: TrafficKind, messages: f64) -> Result<(), String> {
+fn missing_key(key: &'static str) -> SpecError {
+    SpecErrorKind::MissingKey { key }.at([key])
+}
+
+/// Rejects a plan with more than [`MAX_MESSAGES`] messages. The error points to the key that contributes most of the
+/// messages.
+fn check_message_count(kind: TrafficKind, messages: f64) -> Result<(), SpecError> {
     if messages <= f64::from(MAX_MESSAGES) {
         return Ok(());
     }
-    let (key, fix) = match kind {
+    let (key, remedy) = match kind {
         TrafficKind::ClosedLoop => ("messages", "lower messages or count"),
         TrafficKind::PoissonFlows => ("load", "lower load, or end earlier with until or stop"),
         TrafficKind::UniformRandom => ("rate", "lower rate, raise size, or end earlier with until or stop"),
@@ -169,17 +260,15 @@ fn check_size(kind: TrafficKind, messages: f64) -> Result<(), String> {
             ("from", "lower count")
         }
     };
-    #[expect(clippy::cast_possible_truncation, reason = "an estimate, which saturates")]
-    let about = scenario::grouped(messages as u64);
-    let most = scenario::grouped(MAX_MESSAGES.into());
-    Err(format!(
-        "{key} makes a plan of about {about} messages; {most} are the most, which take about 1 GB: {fix}"
-    ))
+    #[expect(clippy::cast_possible_truncation, reason = "the estimate saturates")]
+    let messages = GroupedDigits(messages as u64);
+    let limit = GroupedDigits(MAX_MESSAGES.into());
+    Err(SpecErrorKind::TooManyMessages { key, messages, limit, remedy }.at([key]))
 }
 
-/// Refuses what a kind does not read: it would be a wish that nobody hears.
-fn refuse_unread(spec: &TrafficSpec) -> Result<(), String> {
-    let reads: &[&str] = match spec.kind {
+/// Returns the keys that a traffic kind uses.
+const fn keys_of(kind: TrafficKind) -> &'static [&'static str] {
+    match kind {
         TrafficKind::LongFlows => &["from", "to", "count", "start", "until", "spread"],
         TrafficKind::Phased => &["from", "to", "count", "spread"],
         TrafficKind::Incast => &["from", "to", "count", "size", "start", "spread", "together", "every"],
@@ -193,8 +282,13 @@ fn refuse_unread(spec: &TrafficSpec) -> Result<(), String> {
             &["from", "to", "count", "size", "messages", "think", "fresh", "spread", "start"]
         }
         TrafficKind::Permutation => &["from", "count", "size", "start"],
-    };
-    let given = [
+    }
+}
+
+/// Rejects keys that the traffic kind does not use, because they would have no effect.
+fn check_keys(spec: &TrafficSpec) -> Result<(), SpecError> {
+    let used = keys_of(spec.kind);
+    let keys = [
         ("from", spec.from.is_some()),
         ("to", spec.to.is_some()),
         ("count", spec.count.is_some()),
@@ -214,21 +308,11 @@ fn refuse_unread(spec: &TrafficSpec) -> Result<(), String> {
         ("load", spec.load.is_some()),
         ("sizes", spec.sizes.is_some()),
     ];
-    match given.iter().find(|(key, is_given)| *is_given && !reads.contains(key)) {
-        Some((key, _)) => Err(format!("{key} means nothing to this kind, which reads {}", reads.join(", "))),
+    match keys.into_iter().find(|(key, is_present)| *is_present && !used.contains(key)) {
+        Some((key, _)) => Err(SpecErrorKind::UnusedKey { key, used }.at([key])),
         None if spec.kind == TrafficKind::Incast && spec.every.is_some() && spec.together.is_none() => {
-            Err("every needs together: so many begin, and the next so much later".into())
+            Err(SpecErrorKind::EveryWithoutTogether.at(["every"]))
         }
         None => Ok(()),
     }
-}
-
-/// Lets each message begin at a random time within `spread` of its own.
-fn spread_out(mut traffic: Traffic, class: &Class, spread: Picos) -> Traffic {
-    let chance = class.chance.named("spread");
-    for (index, message) in (0..).zip(&mut traffic.messages) {
-        let most = u32::try_from(spread.get() / 1_000 + 1).unwrap_or(u32::MAX);
-        message.at += Picos::new(u64::from(chance.of(index).below(most)) * 1_000);
-    }
-    traffic
 }

@@ -1,244 +1,320 @@
-//! Cells: one combination of the values of all sweeps.
+//! Cells, which are combinations of sweep values.
 //!
-//! A value of a sweep is put into the text of the scenario where `$sweep` stands, so that what a cell says is a scenario of its own and
-//! an error has its line. A value that is a table has a `name`, any variables, and a `set` of keys that it changes.
+//! Each sweep value replaces `$sweep` in the scenario text. The result is a scenario with the same line numbers. If a
+//! sweep value is a table, it has a `name`, optional variables, and a `set` of keys to override.
 
-use super::error::{advice, grouped, key_line};
-use super::text::plain;
-use super::{Scenario, ScenarioError, Text};
+use super::error::{ScenarioError, SpecError, SpecErrorKind, Subject};
+use super::key_path::KeyPath;
+use super::suggestion::Suggestion;
+use super::text::text_of;
+use super::{Scenario, Time, reader};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use toml::{Table, Value};
 
-/// What a cell has of one sweep.
+/// A cell's value for one sweep.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Label {
-    /// The sweep.
+    /// The sweep name.
     pub sweep: String,
-    /// The value, as people call it.
+    /// The value's name.
     pub value: String,
 }
 
-/// One combination of values, and the scenario that it makes.
+/// One combination of sweep values, and the resulting scenario.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// What it has of each sweep, in the order of the file.
+    /// The value of each sweep, in file order.
     pub labels: Vec<Label>,
     /// The scenario with these values.
     pub scenario: Scenario,
+    overrides: Vec<Override>,
 }
 
-/// A value of a sweep.
+impl Cell {
+    /// Finds the line of an error in the scenario file.
+    pub(crate) fn locate(&self, file: &str, text: &str, error: SpecError) -> ScenarioError {
+        locate(file, text, error, &self.overrides)
+    }
+}
+
+/// A key that a sweep sets.
 #[derive(Clone, Debug)]
-struct Choice {
+struct Override {
+    /// The key whose value is replaced.
+    target: KeyPath,
+    /// The key in the sweep that provides the value.
+    source: KeyPath,
+}
+
+fn locate(file: &str, text: &str, error: SpecError, overrides: &[Override]) -> ScenarioError {
+    let found = overrides.iter().find(|entry| entry.target.contains(&error.key_path));
+    match found {
+        Some(Override { source, .. }) => {
+            let line = source.line(text);
+            ScenarioError { file: file.to_owned(), line, cell: None, error }
+        }
+        None => ScenarioError::new(file, text, error),
+    }
+}
+
+/// A sweep and the values to run.
+struct Sweep {
+    name: String,
+    values: Vec<SweepValue>,
+}
+
+/// A sweep value.
+struct SweepValue {
     name: String,
     variables: Vec<(String, Value)>,
-    set: Table,
+    settings: Vec<Setting>,
 }
 
-/// The cells of a scenario; with `quick`, those that are left of it, cut as it says.
-pub fn cells(file: &str, text: &str, quick: bool) -> Result<Vec<Cell>, ScenarioError> {
-    let refuse =
-        |key: &str, what: String| ScenarioError { file: file.to_owned(), line: key_line(text, key, 1), what };
-    let table: Table = text.parse().map_err(|error| ScenarioError::from_toml(file, text, &error))?;
-    let sweep = match table.get("sweep") {
-        Some(Value::Table(sweep)) => sweep.clone(),
-        Some(_) => {
-            let what = "sweep is a table of lists: [sweep] law = [\"poseidon\", \"swift\"]";
-            return Err(refuse("sweep", what.into()));
-        }
-        None => Table::new(),
-    };
-    let kept = quick_sweeps(&table);
-    if let Some(name) = kept.keys().find(|name| !sweep.contains_key(*name)) {
-        let known: Vec<&String> = sweep.keys().collect();
-        return Err(refuse(
-            "quick",
-            format!("quick.sweep: there is no sweep {name:?}; {}", advice(name, &known)),
-        ));
-    }
-    check_count(&sweep, &kept, quick).map_err(|(name, what)| refuse(name, what))?;
-    let mut combinations: Vec<Vec<(String, Choice)>> = vec![Vec::new()];
-    for (name, values) in &sweep {
-        let choices = choices(name, values).map_err(|what| refuse(name, what))?;
-        let known: Vec<&String> = choices.iter().map(|choice| &choice.name).collect();
-        if let Some(value) = kept.get(name).into_iter().flatten().find(|value| !known.contains(value)) {
-            let what = format!("quick.sweep: {name:?} has no value {value:?}; {}", advice(value, &known));
-            return Err(refuse("quick", what));
-        }
-        let stays = |choice: &Choice| !quick || kept.get(name).is_none_or(|kept| kept.contains(&choice.name));
-        let choices: Vec<Choice> = choices.into_iter().filter(stays).collect();
-        if choices.is_empty() {
-            return Err(refuse(name, format!("sweep {name:?} has no value left; give it at least one")));
-        }
+/// A key that a sweep value sets.
+struct Setting {
+    /// The key as a dotted path.
+    key: String,
+    value: Value,
+    /// The key path of this setting in the scenario file.
+    source: KeyPath,
+}
+
+/// Reads a scenario's cells. If `quick` is set, reads only the cells of its quick run.
+pub fn read_cells(file: &str, text: &str, quick: bool) -> Result<Vec<Cell>, ScenarioError> {
+    let table: Table = text.parse().map_err(|error| ScenarioError::syntax(file, text, &error))?;
+    let sweeps = read_sweeps(&table, quick).map_err(|error| ScenarioError::new(file, text, error))?;
+    let mut combinations: Vec<Vec<(&str, &SweepValue)>> = vec![Vec::new()];
+    for sweep in &sweeps {
         combinations = combinations
             .iter()
-            .flat_map(|before| {
-                choices.iter().map(|choice| {
-                    let mut with = before.clone();
-                    with.push((name.clone(), choice.clone()));
-                    with
+            .flat_map(|outer| {
+                sweep.values.iter().map(|value| {
+                    let mut combination = outer.clone();
+                    combination.push((sweep.name.as_str(), value));
+                    combination
                 })
             })
             .collect();
     }
-    combinations.iter().map(|combination| cell(file, text, combination, quick)).collect()
+    combinations.iter().map(|combination| read_cell(file, text, combination, quick)).collect()
 }
 
-/// The most cells of a study. Each is a scenario of its own, of some 10 kB: together they take about 1 GB.
+/// The maximum number of cells in a study. Each cell stores a scenario of about 10 kB, so this many cells take about 1
+/// GB.
 const MAX_CELLS: usize = 100_000;
 
-/// Refuses sweeps that make more cells than [`MAX_CELLS`], before any is made. The error has the name of the longest sweep.
-fn check_count<'a>(
-    sweep: &'a Table,
-    kept: &BTreeMap<String, Vec<String>>,
-    quick: bool,
-) -> Result<(), (&'a str, String)> {
-    let length = |(name, values): (&'a String, &Value)| {
-        let all = values.as_array().map_or(1, Vec::len);
-        let length = if quick { kept.get(name).map_or(all, Vec::len) } else { all };
-        (length, name.as_str())
+/// Reads a scenario's sweeps. If `quick` is set, reads only the values of its quick run.
+fn read_sweeps(table: &Table, quick: bool) -> Result<Vec<Sweep>, SpecError> {
+    let empty = Table::new();
+    let sweeps = match table.get("sweep") {
+        Some(Value::Table(sweeps)) => sweeps,
+        Some(_) => return Err(SpecErrorKind::SweepNotATable.at(["sweep"])),
+        None => &empty,
     };
-    let lengths: Vec<(usize, &str)> = sweep.iter().map(length).collect();
+    let quick_values = quick_values(table);
+    if let Some(name) = quick_values.keys().find(|name| !sweeps.contains_key(*name)) {
+        let suggestion = Suggestion::new(name, sweeps.keys());
+        return Err(quick_error(SpecErrorKind::UnknownSweep { sweep: name.clone(), suggestion }, name));
+    }
+    check_cell_count(sweeps, &quick_values, quick)?;
+    sweeps
+        .iter()
+        .map(|(name, values)| {
+            let quick_names = quick_values.get(name).map(Vec::as_slice);
+            read_sweep(name, values, quick_names, quick)
+        })
+        .collect()
+}
+
+/// Reads a sweep. `quick_names` lists the values that a quick run keeps.
+fn read_sweep(
+    name: &str,
+    values: &Value,
+    quick_names: Option<&[String]>,
+    quick: bool,
+) -> Result<Sweep, SpecError> {
+    let mut values = read_sweep_values(name, values)?;
+    let is_known = |value: &&String| values.iter().any(|known| known.name == **value);
+    if let Some(value) = quick_names.into_iter().flatten().find(|value| !is_known(value)) {
+        let suggestion = Suggestion::new(value, values.iter().map(|value| &value.name));
+        let (sweep, value) = (name.to_owned(), value.clone());
+        return Err(quick_error(SpecErrorKind::UnknownQuickValue { sweep, value, suggestion }, name));
+    }
+    if quick && let Some(quick_names) = quick_names {
+        values.retain(|value| quick_names.contains(&value.name));
+    }
+    if values.is_empty() {
+        return Err(SpecErrorKind::EmptySweep { sweep: name.to_owned() }.at(["sweep", name]));
+    }
+    Ok(Sweep { name: name.to_owned(), values })
+}
+
+fn quick_error(kind: SpecErrorKind, sweep: &str) -> SpecError {
+    kind.at(["quick", "sweep", sweep]).about(Subject::Key(KeyPath::new(["quick", "sweep"])))
+}
+
+/// Rejects sweeps with more than [`MAX_CELLS`] combinations before any cell is created. The error points to the longest
+/// sweep.
+fn check_cell_count(
+    sweeps: &Table,
+    quick_values: &BTreeMap<String, Vec<String>>,
+    quick: bool,
+) -> Result<(), SpecError> {
+    let length = |(name, values): (&String, &Value)| {
+        let full = values.as_array().map_or(1, Vec::len);
+        let length = if quick { quick_values.get(name).map_or(full, Vec::len) } else { full };
+        (length, name.clone())
+    };
+    let lengths: Vec<(usize, String)> = sweeps.iter().map(length).collect();
     let cells = lengths.iter().fold(1, |cells: usize, (length, _)| cells.saturating_mul(*length));
-    match lengths.iter().max() {
-        Some(&(length, name)) if cells > MAX_CELLS => Err((
-            name,
-            format!(
-                "sweep {name:?} with {length} values and the other sweeps make {} cells; a study has at most {}: \
-                 shorten a sweep, or make several studies",
-                grouped(cells as u64),
-                grouped(MAX_CELLS as u64)
-            ),
-        )),
+    match lengths.into_iter().max() {
+        Some((values, sweep)) if cells > MAX_CELLS => {
+            let path = KeyPath::new(["sweep", &sweep]);
+            let (cells, limit) = (cells.into(), MAX_CELLS.into());
+            Err(SpecErrorKind::TooManyCells { sweep, values, cells, limit }.at_path(path))
+        }
         _ => Ok(()),
     }
 }
 
-/// The names that stay of each sweep in a quick run.
-fn quick_sweeps(table: &Table) -> BTreeMap<String, Vec<String>> {
+/// For each sweep that a quick run shortens, returns the names of the values to keep.
+fn quick_values(table: &Table) -> BTreeMap<String, Vec<String>> {
     let sweeps = table.get("quick").and_then(|quick| quick.get("sweep")).and_then(Value::as_table);
-    let names = |list: &Value| list.as_array().into_iter().flatten().map(plain).collect();
+    let names = |list: &Value| list.as_array().into_iter().flatten().map(text_of).collect();
     sweeps.into_iter().flatten().map(|(sweep, list)| (sweep.clone(), names(list))).collect()
 }
 
-fn choices(sweep: &str, values: &Value) -> Result<Vec<Choice>, String> {
+fn read_sweep_values(sweep: &str, values: &Value) -> Result<Vec<SweepValue>, SpecError> {
+    let path = || KeyPath::new(["sweep", sweep]);
     let Value::Array(values) = values else {
-        return Err(format!("sweep {sweep:?} is a list of values: {sweep} = [1, 2, 4]"));
+        return Err(SpecErrorKind::SweepNotAList { sweep: sweep.to_owned() }.at_path(path()));
     };
     if sweep == "phase" {
-        return Err("phases are no sweep; give the sweep \"phase\" another name".into());
+        return Err(SpecErrorKind::SweepOfPhases.at_path(path()));
     }
-    let choices: Vec<Choice> = values.iter().map(|value| choice(sweep, value)).collect::<Result<_, _>>()?;
-    let names: BTreeSet<&str> = choices.iter().map(|choice| choice.name.as_str()).collect();
-    if names.len() < choices.len() {
-        return Err(format!("sweep {sweep:?} has a value twice; each is a cell of its own"));
+    let values: Vec<SweepValue> = values
+        .iter()
+        .enumerate()
+        .map(|(index, value)| read_sweep_value(sweep, value, &path().join(index)))
+        .collect::<Result<_, _>>()?;
+    let names: BTreeSet<&str> = values.iter().map(|value| value.name.as_str()).collect();
+    if names.len() < values.len() {
+        return Err(SpecErrorKind::RepeatedSweepValue { sweep: sweep.to_owned() }.at_path(path()));
     }
-    Ok(choices)
+    Ok(values)
 }
 
-fn choice(sweep: &str, value: &Value) -> Result<Choice, String> {
+/// Reads the sweep value at `path`.
+fn read_sweep_value(sweep: &str, value: &Value, path: &KeyPath) -> Result<SweepValue, SpecError> {
+    let error = |kind: SpecErrorKind| kind.at_path(path.clone());
     let Value::Table(table) = value else {
-        let set = match (sweep, value) {
-            ("law", Value::String(_)) => Table::from_iter([("law".to_owned(), value.clone())]),
-            ("law", _) => {
-                return Err(format!("{value} is no law; a sweep of laws has their names, in quotes"));
-            }
-            _ => Table::new(),
+        let setting = || Setting { key: "law".to_owned(), value: value.clone(), source: path.clone() };
+        let settings = match (sweep, value) {
+            ("law", Value::String(_)) => vec![setting()],
+            ("law", _) => return Err(error(SpecErrorKind::LawNotText { value: value.to_string() })),
+            _ => Vec::new(),
         };
-        return Ok(Choice { name: plain(value), variables: vec![(sweep.to_owned(), value.clone())], set });
+        let variables = vec![(sweep.to_owned(), value.clone())];
+        return Ok(SweepValue { name: text_of(value), variables, settings });
     };
     let Some(Value::String(name)) = table.get("name") else {
-        return Err(format!("a value of sweep {sweep:?} has no name; write name = \"...\" in its table"));
+        return Err(error(SpecErrorKind::UnnamedSweepValue { sweep: sweep.to_owned() }));
     };
-    let set = match table.get("set") {
-        Some(Value::Table(set)) => set.clone(),
-        Some(_) => return Err(format!("{name:?} of sweep {sweep:?}: set is a table of keys")),
-        None => Table::new(),
+    let set = path.clone().join("set");
+    let settings = match table.get("set") {
+        Some(Value::Table(keys)) => {
+            let setting = |(key, value): (&String, &Value)| Setting {
+                key: key.clone(),
+                value: value.clone(),
+                source: set.clone().join(key.as_str()),
+            };
+            keys.iter().map(setting).collect()
+        }
+        Some(_) => {
+            return Err(SpecErrorKind::SetNotATable.at_path(set).about(sweep_value_subject(sweep, name)));
+        }
+        None => Vec::new(),
     };
-    let others = table.iter().filter(|(key, _)| *key != "name" && *key != "set");
-    let mut variables: Vec<_> = others.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let other_keys = table.iter().filter(|(key, _)| *key != "name" && *key != "set");
+    let mut variables: Vec<_> = other_keys.map(|(key, value)| (key.clone(), value.clone())).collect();
     variables.push((sweep.to_owned(), Value::String(name.clone())));
-    Ok(Choice { name: name.clone(), variables, set })
+    Ok(SweepValue { name: name.clone(), variables, settings })
 }
 
-fn cell(
+fn sweep_value_subject(sweep: &str, value: &str) -> Subject {
+    Subject::SweepValue { sweep: sweep.to_owned(), value: value.to_owned() }
+}
+
+/// Reads the scenario for one combination of sweep values.
+fn read_cell(
     file: &str,
     text: &str,
-    combination: &[(String, Choice)],
+    combination: &[(&str, &SweepValue)],
     quick: bool,
 ) -> Result<Cell, ScenarioError> {
     let variables: Vec<&(String, Value)> =
-        combination.iter().flat_map(|(_, choice)| &choice.variables).collect();
-    let own = substitute(text, &variables).map_err(|(line, what)| ScenarioError {
-        file: file.to_owned(),
-        line: Some(line),
-        what,
+        combination.iter().flat_map(|(_, value)| &value.variables).collect();
+    let cell_text = substitute(text, &variables)
+        .map_err(|(line, kind)| ScenarioError::on_line(file, line, kind.at_root()))?;
+    let mut table: Table =
+        cell_text.parse().map_err(|error| ScenarioError::syntax(file, &cell_text, &error))?;
+    let mut overrides = Vec::new();
+    for (sweep, value) in combination {
+        for Setting { key, value: setting, source } in &value.settings {
+            set_key(&mut table, key, setting).map_err(|kind| {
+                let error = kind.at_path(source.clone()).about(sweep_value_subject(sweep, &value.name));
+                ScenarioError::new(file, text, error)
+            })?;
+            overrides.push(Override { target: KeyPath::new(key.split('.')), source: source.clone() });
+        }
+    }
+    // Later sweeps take precedence.
+    overrides.reverse();
+    let mut scenario: Scenario = reader::read(table).map_err(|error| {
+        let error = locate(file, text, error, &overrides);
+        ScenarioError { line: error.line.or(Some(1)), ..error }
     })?;
-    let in_set = |what: String| ScenarioError {
-        file: file.to_owned(),
-        line: key_line(text, "set", 1).or_else(|| key_line(text, "sweep", 1)),
-        what,
-    };
-    let mut set = Table::new();
-    for (sweep, choice) in combination {
-        let name = &choice.name;
-        merge(&mut set, &choice.set)
-            .map_err(|what| in_set(format!("{name:?} of sweep {sweep:?}: {what}")))?;
-    }
-    let mut scenario: Scenario = if set.iter().all(|(key, value)| key == "law" && value.is_str()) {
-        toml::from_str(&own).map_err(|error| ScenarioError::from_toml(file, &own, &error))?
-    } else {
-        let mut table: Table = own.parse().map_err(|error| ScenarioError::from_toml(file, &own, &error))?;
-        merge(&mut table, &set).map_err(in_set)?;
-        Scenario::deserialize(table).map_err(|error| match toml::from_str::<Scenario>(&own) {
-            // It is wrong without the sweep as well, and there it has a line.
-            Err(error) => ScenarioError::from_toml(file, &own, &error),
-            Ok(_) => in_set(ScenarioError::from_toml(file, "", &error).what),
-        })?
-    };
-    if let Some(Value::String(law)) = set.get("law") {
-        scenario.law.clone_from(law);
-    }
-    if scenario.seeds == 0 || scenario.quick.seeds == Some(0) {
-        let key = if scenario.seeds == 0 { "seeds" } else { "quick.seeds" };
-        let from = if scenario.seeds == 0 { 1 } else { key_line(text, "quick", 1).unwrap_or(1) };
-        let what = format!("{key} is 0, so nothing would run; write 1 or more");
-        return Err(ScenarioError { file: file.to_owned(), line: key_line(text, "seeds", from), what });
-    }
+    check_seeds(&scenario).map_err(|error| locate(file, text, error, &overrides))?;
     if quick {
         scenario.seeds = scenario.quick.seeds.unwrap_or(scenario.seeds);
         scenario.stop = scenario.quick.stop.unwrap_or(scenario.stop);
         scenario.drain = scenario.quick.drain.unwrap_or(scenario.drain);
     }
-    let runs = scenario.analytic.is_none() && scenario.withdrawn.is_none();
-    if runs && scenario.stop == Text::default() {
-        let what = "a run has no end; write stop = \"10 ms\" or another time".to_owned();
-        return Err(ScenarioError { file: file.to_owned(), line: None, what });
+    let is_simulated = scenario.analytic.is_none() && scenario.withdrawn.is_none();
+    if is_simulated && scenario.stop == Time::default() {
+        return Err(ScenarioError::new(file, text, SpecErrorKind::NoStop.at_root()));
     }
-    let labels = combination
-        .iter()
-        .map(|(sweep, choice)| Label { sweep: sweep.clone(), value: choice.name.clone() })
-        .collect();
-    Ok(Cell { labels, scenario })
+    let label = |(sweep, value): &(&str, &SweepValue)| Label {
+        sweep: (*sweep).to_owned(),
+        value: value.name.clone(),
+    };
+    Ok(Cell { labels: combination.iter().map(label).collect(), scenario, overrides })
 }
 
-/// Puts the keys of `with` over those of `table`; a key with dots is a path.
-fn merge(table: &mut Table, with: &Table) -> Result<(), String> {
-    with.iter().try_for_each(|(key, value)| put(table, key, value))
+fn check_seeds(scenario: &Scenario) -> Result<(), SpecError> {
+    if scenario.seeds == 0 {
+        return Err(SpecErrorKind::NoSeeds { key: "seeds" }.at(["seeds"]));
+    }
+    if scenario.quick.seeds == Some(0) {
+        return Err(SpecErrorKind::NoSeeds { key: "quick.seeds" }.at(["quick", "seeds"]));
+    }
+    Ok(())
 }
 
-fn put(table: &mut Table, path: &str, value: &Value) -> Result<(), String> {
-    let no_table =
-        |key: &str| format!("{key:?} is no table, so no key of it can be set; write $variables there");
+/// Sets a key in a table. A dotted key is a path, and table values are merged.
+fn set_key(table: &mut Table, path: &str, value: &Value) -> Result<(), SpecErrorKind> {
+    let not_a_table = |key: &str| SpecErrorKind::NotATable { key: key.to_owned() };
     match path.split_once('.') {
         Some((first, rest)) => match table.entry(first).or_insert_with(|| Value::Table(Table::new())) {
-            Value::Table(inner) => put(inner, rest, value),
-            _ => Err(no_table(first)),
+            Value::Table(inner) => set_key(inner, rest, value),
+            _ => Err(not_a_table(first)),
         },
         None => match (table.get_mut(path), value) {
-            (Some(Value::Table(inner)), Value::Table(with)) => merge(inner, with),
-            (Some(_), Value::Table(_)) => Err(no_table(path)),
+            (Some(Value::Table(inner)), Value::Table(values)) => {
+                values.iter().try_for_each(|(key, value)| set_key(inner, key, value))
+            }
+            (Some(_), Value::Table(_)) => Err(not_a_table(path)),
             _ => {
                 table.insert(path.to_owned(), value.clone());
                 Ok(())
@@ -247,34 +323,36 @@ fn put(table: &mut Table, path: &str, value: &Value) -> Result<(), String> {
     }
 }
 
-/// Puts the values where `$name` stands. A text that is nothing but `$name` becomes the value itself, with its type. Lines keep their
-/// numbers.
-fn substitute(text: &str, variables: &[&(String, Value)]) -> Result<String, (usize, String)> {
+/// Replaces each `$name` with its value. A string that consists of a single `$name` becomes the value itself, with its
+/// type. Line numbers do not change. Errors include the line number.
+fn substitute(text: &str, variables: &[&(String, Value)]) -> Result<String, (usize, SpecErrorKind)> {
     let mut out = String::with_capacity(text.len());
-    for (number, line) in (1..).zip(text.lines()) {
-        let code = line.trim_start();
-        if code.starts_with('#') {
+    for (line_number, line) in (1..).zip(text.lines()) {
+        if line.trim_start().starts_with('#') {
             out.push('\n');
             continue;
         }
         let mut rest = line;
-        while let Some(at) = rest.find('$') {
-            let name_end = rest[at + 1..]
+        while let Some(dollar) = rest.find('$') {
+            let name_end = rest[dollar + 1..]
                 .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-                .map_or(rest.len(), |end| at + 1 + end);
-            let name = &rest[at + 1..name_end];
-            let Some((_, value)) = variables.iter().find(|(known, _)| known == name) else {
-                let known: Vec<&str> = variables.iter().map(|(known, _)| known.as_str()).collect();
-                return Err((number, format!("there is no ${name}; {}", advice(name, &known))));
+                .map_or(rest.len(), |length| dollar + 1 + length);
+            let name = &rest[dollar + 1..name_end];
+            let Some((_, value)) = variables.iter().find(|(variable, _)| variable == name) else {
+                let suggestion = Suggestion::new(name, variables.iter().map(|(variable, _)| variable));
+                return Err((
+                    line_number,
+                    SpecErrorKind::UnknownVariable { variable: name.to_owned(), suggestion },
+                ));
             };
-            let is_whole = rest[..at].ends_with('"') && rest[name_end..].starts_with('"');
-            if is_whole && !value.is_str() {
-                out.push_str(&rest[..at - 1]);
+            let is_whole_string = rest[..dollar].ends_with('"') && rest[name_end..].starts_with('"');
+            if is_whole_string && !value.is_str() {
+                out.push_str(&rest[..dollar - 1]);
                 out.push_str(&value.to_string());
                 rest = &rest[name_end + 1..];
             } else {
-                out.push_str(&rest[..at]);
-                out.push_str(&plain(value));
+                out.push_str(&rest[..dollar]);
+                out.push_str(&text_of(value));
                 rest = &rest[name_end..];
             }
         }
@@ -291,92 +369,103 @@ mod tests {
     const HEAD: &str = "title = \"t\"\nsource = \"s\"\nstop = \"1 ms\"\n";
 
     fn read(rest: &str) -> Result<Vec<Cell>, ScenarioError> {
-        cells("test.toml", &format!("{HEAD}{rest}"), false)
+        read_cells("test.toml", &format!("{HEAD}{rest}"), false)
     }
 
     #[test]
-    fn sweeps_multiply_and_values_reach_the_text() {
+    fn sweeps_multiply_and_their_values_replace_variables() {
         let cells = read(
             "seeds = \"$n\"\nabout = \"with $n of $law\"\n[sweep]\nlaw = [\"poseidon\", \"swift\"]\nn = [1, 2, 4]\n",
         )
-        .expect("a scenario");
-        let seen: Vec<_> =
+        .expect("the scenario is valid");
+        let found: Vec<_> =
             cells.iter().map(|cell| (cell.scenario.law.as_str(), cell.scenario.seeds)).collect();
-        let of = |law| [(law, 1), (law, 2), (law, 4)];
-        assert_eq!(seen, [of("poseidon"), of("swift")].concat());
+        let cells_of = |law| [(law, 1), (law, 2), (law, 4)];
+        assert_eq!(found, [cells_of("poseidon"), cells_of("swift")].concat());
         assert_eq!(cells[4].scenario.about, "with 2 of swift");
         assert_eq!(cells[4].labels[1], Label { sweep: "n".into(), value: "2".into() });
     }
 
     #[test]
-    fn a_table_names_itself_and_sets_keys() {
+    fn a_sweep_table_names_its_value_and_sets_keys() {
         let cells = read(
             "[transport]\nspray = false\n[[sweep.how]]\nname = \"as it is\"\nk = 3\n[[sweep.how]]\nname = \"with PLB\"\nk = 4\nset = { \"transport.spray\" = true, seeds = 5 }\n",
         )
-        .expect("a scenario");
+        .expect("the scenario is valid");
         assert_eq!((cells[0].scenario.transport.spray, cells[0].scenario.seeds), (false, 1));
         assert_eq!((cells[1].scenario.transport.spray, cells[1].scenario.seeds), (true, 5));
         assert_eq!(cells[1].labels[0].value, "with PLB");
     }
 
     #[test]
-    fn what_is_wrong_has_its_line_and_its_fix() {
-        let said = |rest: &str| read(rest).expect_err("refused").to_string();
-        assert_eq!(said("seds = 3\n"), "test.toml:4: there is no key \"seds\" here; did you mean \"seeds\"?");
+    fn an_error_has_a_line_and_a_remedy() {
+        let message = |rest: &str| read(rest).expect_err("the scenario is invalid").to_string();
         assert_eq!(
-            said("[transport]\nmtu = \"4096\"\n"),
+            message("seds = 3\n"),
+            "test.toml:4: there is no key \"seds\" here; did you mean \"seeds\"?"
+        );
+        assert_eq!(
+            message("[transport]\nmtu = \"4096\"\n"),
             "test.toml:5: \"4096\": size without a unit: add one of B, kB, MB, GB, TB, KiB, MiB, GiB, TiB"
         );
         assert_eq!(
-            said("about = \"$m\"\n[sweep]\nn = [1]\n"),
-            "test.toml:4: there is no $m; did you mean \"n\"?"
+            message("about = \"$m\"\n[sweep]\nn = [1]\n"),
+            "test.toml:4: there is no variable $m; did you mean \"n\"?"
         );
         assert!(
-            said("[topology]\nkind = \"poseidon-clos\"\nrack = 2\n")
+            message("[topology]\nkind = \"poseidon-clos\"\nrack = 2\n")
                 .starts_with("test.toml:6: there is no key \"rack\"")
         );
     }
 
     #[test]
-    fn sweeps_that_would_be_read_otherwise_than_meant_are_refused() {
-        for (rest, says) in [
-            ("sweep = 1\n", "4: sweep is a table of lists"),
-            ("[sweep]\nn = 3\n", "5: sweep \"n\" is a list of values"),
-            ("[sweep]\nn = [1, 2, 1]\n", "5: sweep \"n\" has a value twice"),
-            ("[sweep]\nn = []\n", "5: sweep \"n\" has no value left"),
-            ("[sweep]\nlaw = [1]\n", "5: 1 is no law"),
-            ("[sweep]\nphase = [1]\n", "5: phases are no sweep"),
-            ("seeds = 0\n", "4: seeds is 0, so nothing would run; write 1 or more"),
-            ("seeds = 3\n[quick]\nseeds = 0\n", "6: quick.seeds is 0, so nothing would run; write 1 or more"),
+    fn ambiguous_sweeps_are_rejected() {
+        for (rest, message) in [
+            ("sweep = 1\n", "4: sweep must be a table of lists"),
+            ("[sweep]\nn = 3\n", "5: sweep \"n\" must be a list of values"),
+            ("[sweep]\nn = [1, 2, 1]\n", "5: sweep \"n\" contains a value twice"),
+            ("[sweep]\nn = []\n", "5: sweep \"n\" has no values"),
+            ("[sweep]\nlaw = [1]\n", "5: 1 is not a law"),
+            ("[sweep]\nphase = [1]\n", "5: a sweep cannot be called \"phase\""),
+            ("seeds = 0\n", "4: seeds is 0, so there would be no runs; set it to 1 or more"),
+            (
+                "seeds = 3\n[quick]\nseeds = 0\n",
+                "6: quick.seeds is 0, so there would be no runs; set it to 1 or more",
+            ),
             ("[[sweep.n]]\nk = 1\n", "4: a value of sweep \"n\" has no name"),
-            ("[sweep]\nn = [1]\n[quick]\nsweep = { m = [1] }\n", "6: quick.sweep: there is no sweep \"m\""),
-            ("[sweep]\nn = [1]\n[quick]\nsweep = { n = [2] }\n", "6: quick.sweep: \"n\" has no value \"2\""),
-            ("[[sweep.n]]\nname = \"x\"\nset = { \"stop.x\" = 1 }\n", "6: \"stop\" is no table"),
+            ("[sweep]\nn = [1]\n[quick]\nsweep = { m = [1] }\n", "7: quick.sweep: there is no sweep \"m\""),
+            ("[sweep]\nn = [1]\n[quick]\nsweep = { n = [2] }\n", "7: quick.sweep: \"n\" has no value \"2\""),
+            (
+                "[[sweep.n]]\nname = \"x\"\nset = { \"stop.x\" = 1 }\n",
+                "6: \"x\" of sweep \"n\": \"stop\" is not a table",
+            ),
             ("[[sweep.n]]\nname = \"x\"\nset = { seds = 1 }\n", "6: there is no key \"seds\""),
             ("seds = 1\n[[sweep.n]]\nname = \"x\"\nset = { seeds = 1 }\n", "4: there is no key \"seds\""),
+            ("[[sweep.n]]\nname = \"x\"\nset = { seeds = 0 }\n", "6: seeds is 0"),
         ] {
-            let said = read(rest).expect_err(rest).to_string();
-            assert!(said.starts_with(&format!("test.toml:{says}")), "{rest}{said}");
+            let found = read(rest).expect_err(rest).to_string();
+            assert!(found.starts_with(&format!("test.toml:{message}")), "{rest}{found}");
         }
     }
 
     #[test]
-    fn a_number_is_spelled_alike_in_sweeps_and_claims() {
+    fn sweeps_and_claims_format_numbers_alike() {
         let cells = read(
             "[sweep]\nm = [0.5, 1.0]\n[[claim]]\nsays = \"s\"\npaper = \"p\"\nwhere = { m = 0.5 }\nagainst = { m = 1.0 }\n",
         )
-        .expect("a scenario");
+        .expect("the scenario is valid");
         let claim = &cells[0].scenario.claim[0];
         assert_eq!(claim.cells["m"].0, [cells[0].labels[0].value.as_str()]);
-        assert_eq!(claim.against.as_ref().expect("given")["m"].0, cells[1].labels[0].value);
+        let against = claim.against.as_ref().expect("the claim compares two cells");
+        assert_eq!(against["m"].0, cells[1].labels[0].value);
     }
 
     #[test]
-    fn quick_keeps_what_it_names() {
+    fn a_quick_run_keeps_only_the_listed_values() {
         let text = format!(
             "{HEAD}[sweep]\nn = [1, 2, 4]\n[quick]\nseeds = 1\nstop = \"0.5 ms\"\nsweep = {{ n = [4] }}\n"
         );
-        let cells = cells("test.toml", &text, true).expect("a scenario");
+        let cells = read_cells("test.toml", &text, true).expect("the scenario is valid");
         assert_eq!(cells.len(), 1);
         assert_eq!(cells[0].scenario.stop.0.get(), 500_000_000);
     }

@@ -1,69 +1,71 @@
-//! The part of a scenario that says what it should show, and what is drawn.
+//! A scenario's claims and figures.
 
 use super::text::{OneOrMore, Scalar, Scalars};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What a paper says, as something that can fail.
+/// A claim of the paper in a form that can be checked.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ClaimSpec {
-    /// The claim in a sentence.
+    /// The claim in one sentence.
     pub says: String,
-    /// What is measured: an expression of metrics, such as `victim.rate_gbps / victim.fair_share_gbps`.
+    /// The measured value: an expression over metrics, such as `victim.rate_gbps / victim.fair_share_gbps`.
     #[serde(default)]
     pub metric: String,
-    /// The cells it is about: a value, or several, of sweeps and of `phase`.
+    /// The cells that the claim applies to, selected by one or more values of each sweep or of `phase`.
     #[serde(default, rename = "where")]
     pub cells: BTreeMap<String, Scalars>,
-    /// The cells it is held against: the same with these values instead.
+    /// The cells to compare with, which differ from the claim's cells only in these values.
     pub against: Option<BTreeMap<String, Scalar>>,
-    /// The cells that gains are counted from, for `share-of-gain`.
+    /// The baseline cells from which gains are measured, for `share-of-gain`.
     pub baseline: Option<BTreeMap<String, Scalar>>,
-    /// How the two are held together.
+    /// How the two values are compared.
     #[serde(default, rename = "as")]
-    pub form: As,
-    /// The mean over this sweep (or `phase`) instead of each value by itself.
+    pub form: Comparison,
+    /// Averages over this sweep (or `phase`) instead of judging each value separately.
     pub average_over: Option<String>,
-    /// It must be above this.
+    /// The value must be above this number.
     pub above: Option<f64>,
-    /// It must be below this.
+    /// The value must be below this number.
     pub below: Option<f64>,
-    /// It must lie between these.
+    /// The value must lie between these two numbers.
     pub within: Option<[f64; 2]>,
-    /// It must grow along this sweep.
+    /// The value must increase along this sweep.
     pub rising: Option<String>,
-    /// It must fall along this sweep.
+    /// The value must decrease along this sweep.
     pub falling: Option<String>,
-    /// The number that the paper gives: ours should be between half and twice of it; of a ratio to another cell, on logarithms: as far from one.
+    /// The number that the paper reports. The value must lie between half and twice this number. For a ratio to
+    /// another cell, the logarithm of the value must lie between half and twice the logarithm of this number.
     pub near: Option<f64>,
-    /// Where in the paper, and what it says there.
+    /// The location of the claim in the paper, and what the paper states there.
     pub paper: String,
-    /// Whether the suite fails where this fails.
+    /// Whether a failure of this claim fails the whole suite.
     #[serde(default)]
     pub gating: bool,
-    /// Why it cannot be held against ours.
+    /// Why the claim cannot be compared with our results.
     pub not_comparable: Option<String>,
-    /// What was found out about it, beside the verdict.
+    /// A remark shown next to the verdict.
     #[serde(default)]
     pub note: String,
 }
 
-/// How a value is held together with another cell's.
+/// How a value is compared with the value of another cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum As {
-    /// This divided by the other.
+#[schemars(rename = "As")]
+pub enum Comparison {
+    /// This value divided by the other.
     #[default]
     Ratio,
-    /// The other divided by this: how many times lower this is.
+    /// The other value divided by this value, which is how many times lower this value is.
     Factor,
-    /// How much lower this is, as a part of the other.
+    /// How much lower this value is, as a fraction of the other value.
     Reduction,
-    /// This less the other.
+    /// This value minus the other.
     Difference,
-    /// How far this comes from the baseline towards the other: 1 for all the way.
+    /// The fraction of the gain from the baseline to the other value that this value achieves; 1 is the full gain.
     ShareOfGain,
 }
 
@@ -71,36 +73,36 @@ pub enum As {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FigureSpec {
-    /// What it shows, in a few words.
+    /// A short title.
     pub title: String,
-    /// What kind it is.
+    /// The kind of figure.
     pub kind: FigureKind,
-    /// What is drawn: an expression of metrics; for `series` and `distribution`, the names of series or distributions.
+    /// What to draw: an expression over metrics. For `series` and `distribution`, the names of series or distributions.
     pub metric: OneOrMore,
-    /// What lies along the axis: a sweep or `phase`.
+    /// The x axis: a sweep or `phase`.
     pub along: Option<String>,
-    /// One line or bar for each value of this: a sweep, `phase`.
+    /// Draws one line or bar for each value of this sweep, or of `phase`.
     pub by: Option<String>,
-    /// Only these cells.
+    /// The cells to draw; all cells by default.
     #[serde(default, rename = "where")]
     pub cells: BTreeMap<String, Scalars>,
-    /// The label of the axis from left to right.
+    /// The label of the x axis.
     #[serde(default)]
     pub x: String,
-    /// The label of the axis upwards.
+    /// The label of the y axis.
     #[serde(default)]
     pub y: String,
-    /// Where the axis from left to right begins, where not everything is drawn: microseconds for `series`.
+    /// The start of the x axis, in microseconds for `series`. By default, all data is drawn.
     pub from_x: Option<f64>,
-    /// Where it ends.
+    /// The end of the x axis, in the same unit as `from-x`. By default, all data is drawn.
     pub to_x: Option<f64>,
-    /// Logarithmic from left to right.
+    /// Whether the x axis is logarithmic.
     #[serde(default)]
     pub log_x: bool,
-    /// Logarithmic upwards.
+    /// Whether the y axis is logarithmic.
     #[serde(default)]
     pub log_y: bool,
-    /// An expression that is drawn as what should be.
+    /// An expression to draw as a reference.
     pub reference: Option<String>,
 }
 
@@ -108,16 +110,17 @@ pub struct FigureSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FigureKind {
-    /// A metric as bars, by `along` and `by`.
+    /// A metric as bars, grouped by `along` and `by`.
     Bars,
     /// A metric as lines along a sweep.
     Lines,
-    /// What was written down over time, of the first seed; one panel per name.
+    /// Time series of the first seed, with one panel per name.
     Series,
-    /// A distribution, cumulated, with its tail stretched.
+    /// A cumulative distribution with a stretched tail.
     Distribution,
-    /// Start against finish.
+    /// Start times versus finish times.
     Finish,
-    /// Window against queue: the paths of a fluid model from many starts, one panel per name.
+    /// A phase plot of window and queue: trajectories of a fluid model from many starting points, with one panel per
+    /// name.
     Phase,
 }

@@ -1,191 +1,411 @@
-//! Why a scenario is refused: in one line, with the place and the fix.
+//! Errors in scenarios. Each message is one line that states the position, the cause and a remedy.
 
+use super::claim_error::ClaimError;
+use super::key_path::{KeyPath, Segment, line_of_offset};
+use super::select::SelectionError;
+use super::suggestion::Suggestion;
+use crate::expression::ExpressionError;
 use core::fmt;
+use poseidon_laws::BuildError;
+use poseidon_laws::params::ParamError;
+use poseidon_plan::PlanError;
+use poseidon_plan::patterns::PatternError;
+use poseidon_plan::topology::EdgeError;
+use poseidon_types::{Fraction, Signals};
 
-/// Why a scenario is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An error in a scenario file.
+#[derive(Clone, Debug, PartialEq)]
 pub struct ScenarioError {
-    /// The file, as it was named.
+    /// The file name, as given by the user.
     pub file: String,
-    /// The line, from one on, where there is one.
+    /// The one-based line number, if the error refers to a line.
     pub line: Option<usize>,
-    /// What is wrong, and what to write instead.
-    pub what: String,
+    /// The cell in which the error occurs, if the scenario has several cells.
+    pub cell: Option<String>,
+    /// What is wrong, and which key is affected.
+    pub error: SpecError,
+}
+
+impl ScenarioError {
+    /// Creates an error and finds its line in the scenario text.
+    pub(crate) fn new(file: &str, text: &str, error: SpecError) -> Self {
+        let line = error.key_path.line(text);
+        Self { file: file.to_owned(), line, cell: None, error }
+    }
+
+    /// Creates an error with a known line.
+    pub(super) fn on_line(file: &str, line: usize, error: SpecError) -> Self {
+        Self { file: file.to_owned(), line: Some(line), cell: None, error }
+    }
+
+    /// Sets the cell in which the error occurs.
+    pub(crate) fn in_cell(self, cell: String) -> Self {
+        Self { cell: Some(cell), ..self }
+    }
+
+    /// Creates the error for a file that is not UTF-8, with the line of the first invalid byte.
+    pub(crate) fn not_utf8(file: &str, bytes: &[u8], error: &core::str::Utf8Error) -> Self {
+        let byte = error.valid_up_to();
+        let line = 1 + bytes[..byte].iter().filter(|byte| **byte == b'\n').count();
+        Self::on_line(file, line, SpecErrorKind::NotUtf8 { byte }.at_root())
+    }
+
+    /// Creates the error for a file that is not valid TOML.
+    pub(super) fn syntax(file: &str, text: &str, error: &toml::de::Error) -> Self {
+        let message = error.message().lines().next().unwrap_or_default().to_owned();
+        let line = error.span().map(|span| line_of_offset(text, span.start));
+        let error = SpecErrorKind::Syntax { message }.at_root();
+        Self { file: file.to_owned(), line, cell: None, error }
+    }
 }
 
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
-            Some(line) => write!(f, "{}:{line}: {}", self.file, self.what),
-            None => write!(f, "{}: {}", self.file, self.what),
+            Some(line) => write!(f, "{}:{line}: {}", self.file, self.error)?,
+            None => write!(f, "{}: {}", self.file, self.error)?,
+        }
+        match &self.cell {
+            Some(cell) => write!(f, " (in the cell {cell})"),
+            None => Ok(()),
         }
     }
 }
 
-impl core::error::Error for ScenarioError {}
+impl core::error::Error for ScenarioError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
 
-impl ScenarioError {
-    /// A file that is not text, with the line of the first byte that is not.
-    pub(crate) fn not_text(file: &str, bytes: &[u8], error: &core::str::Utf8Error) -> Self {
-        let at = error.valid_up_to();
-        let line = 1 + bytes[..at].iter().filter(|byte| **byte == b'\n').count();
-        let what = format!("byte {at} is not UTF-8; a scenario is a text file in TOML");
-        Self { file: file.to_owned(), line: Some(line), what }
+/// An error in the content of a scenario, before its file and line are known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SpecError {
+    /// The key that caused the error.
+    pub key_path: KeyPath,
+    /// The part of the scenario that the message mentions first.
+    pub subject: Option<Subject>,
+    /// What is wrong.
+    pub kind: SpecErrorKind,
+}
+
+impl SpecError {
+    /// Prepends a key or an index to the key path.
+    #[must_use]
+    pub(super) fn prepend_key(self, segment: impl Into<Segment>) -> Self {
+        self.prepend_path(KeyPath::ROOT.join(segment))
     }
 
-    /// What the reader of TOML says, with the line in `text`.
-    pub(super) fn from_toml(file: &str, text: &str, error: &toml::de::Error) -> Self {
-        let message = error.message().lines().next().unwrap_or_default().to_owned();
-        let start = error.span().map(|span| span.start.min(text.len()));
-        let mut line = start.map(|start| 1 + text[..start].matches('\n').count());
-        let what = match unknown_field(&message) {
-            Some((field, known)) => {
-                // A table with a kind is read as a whole before its keys are, so the place of the error may be its head.
-                line = key_line(text, field, line.unwrap_or(1)).or(line);
-                format!("there is no key {field:?} here; {}", advice(field, &known))
+    /// Prepends the path of an enclosing table to the key path.
+    #[must_use]
+    pub(crate) fn prepend_path(self, outer: KeyPath) -> Self {
+        Self { key_path: self.key_path.prepend(outer), ..self }
+    }
+
+    /// Sets the part of the scenario that the error is about.
+    #[must_use]
+    pub(crate) fn about(self, subject: Subject) -> Self {
+        Self { subject: Some(subject), ..self }
+    }
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.subject {
+            Some(subject) => write!(f, "{subject}: {}", self.kind),
+            None => self.kind.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for SpecError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        Some(&self.kind)
+    }
+}
+
+/// The part of a scenario that an error is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A traffic pattern, identified by name.
+    Traffic(String),
+    /// A phase, identified by name.
+    Phase(String),
+    /// A claim, identified by its text.
+    Claim(String),
+    /// A figure, identified by its title.
+    Figure(String),
+    /// A sweep value.
+    SweepValue {
+        /// The sweep name.
+        sweep: String,
+        /// The value's name.
+        value: String,
+    },
+    /// A scenario key.
+    Key(KeyPath),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Traffic(name) => write!(f, "traffic {name:?}"),
+            Self::Phase(name) => write!(f, "phase {name:?}"),
+            Self::Claim(statement) => write!(f, "claim {statement:?}"),
+            Self::Figure(title) => write!(f, "figure {title:?}"),
+            Self::SweepValue { sweep, value } => write!(f, "{value:?} of sweep {sweep:?}"),
+            Self::Key(path) => path.fmt(f),
+        }
+    }
+}
+
+/// The law or policy that a parameter belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParameterOwner {
+    /// A law, identified by its name in the scenario.
+    Law(String),
+    /// A switch policy, identified by its kind and name.
+    Policy(&'static str, String),
+}
+
+impl fmt::Display for ParameterOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Law(name) => write!(f, "law {name:?}"),
+            Self::Policy(kind, name) => write!(f, "{kind} policy {name:?}"),
+        }
+    }
+}
+
+/// The cause of a scenario error and its remedy.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the error message documents each variant and its fields")]
+pub enum SpecErrorKind {
+    // The file.
+    #[error("byte {byte} is not valid UTF-8; a scenario is a TOML file")]
+    NotUtf8 { byte: usize },
+    #[error("{message}")]
+    Syntax { message: String },
+
+    // Keys and values.
+    #[error("there is no key {key:?} here; {suggestion}")]
+    UnknownKey { key: String, suggestion: Suggestion },
+    #[error("{key} is missing")]
+    MissingKey { key: &'static str },
+    #[error("{value:?} is not a valid value here; {suggestion}")]
+    UnknownValue { value: String, suggestion: Suggestion },
+    #[error("invalid type: {found}, expected {expected}")]
+    WrongType { found: String, expected: String },
+    #[error("invalid value: {found}, expected {expected}")]
+    InvalidValue { found: String, expected: String },
+    #[error("{message}")]
+    InvalidText { message: String },
+
+    // Sweeps, quick runs, seeds.
+    #[error("sweep must be a table of lists: [sweep] law = [\"poseidon\", \"swift\"]")]
+    SweepNotATable,
+    #[error("sweep {sweep:?} must be a list of values: {sweep} = [1, 2, 4]")]
+    SweepNotAList { sweep: String },
+    #[error("a sweep cannot be called \"phase\"; give it another name")]
+    SweepOfPhases,
+    #[error("sweep {sweep:?} contains a value twice; remove one of them")]
+    RepeatedSweepValue { sweep: String },
+    #[error("sweep {sweep:?} has no values; add at least one")]
+    EmptySweep { sweep: String },
+    #[error("{value} is not a law name; a sweep of laws is a list of quoted names")]
+    LawNotText { value: String },
+    #[error("a value of sweep {sweep:?} has no name; write name = \"...\" in its table")]
+    UnnamedSweepValue { sweep: String },
+    #[error("set must be a table of keys")]
+    SetNotATable,
+    #[error("{key:?} is not a table, so its keys cannot be set; use a $variable there instead")]
+    NotATable { key: String },
+    #[error(
+        "sweep {sweep:?} with {values} values and the other sweeps make {cells} cells; a study has at most {limit}: \
+         shorten a sweep or split the study"
+    )]
+    TooManyCells { sweep: String, values: usize, cells: GroupedDigits, limit: GroupedDigits },
+    #[error("there is no sweep {sweep:?}; {suggestion}")]
+    UnknownSweep { sweep: String, suggestion: Suggestion },
+    #[error("{sweep:?} has no value {value:?}; {suggestion}")]
+    UnknownQuickValue { sweep: String, value: String, suggestion: Suggestion },
+    #[error("there is no variable ${variable}; {suggestion}")]
+    UnknownVariable { variable: String, suggestion: Suggestion },
+    #[error("{key} is 0, so there would be no runs; set it to 1 or more")]
+    NoSeeds { key: &'static str },
+    #[error("{key} asks for {runs} runs of {cells} cells; a study has at most {limit}: lower {key}")]
+    TooManyRuns { key: &'static str, runs: GroupedDigits, cells: usize, limit: GroupedDigits },
+    #[error("the run has no end; set stop, such as stop = \"10 ms\"")]
+    NoStop,
+    #[error("stop and drain together are longer than a run can be; shorten drain")]
+    StopTooLate,
+
+    // Laws and policies.
+    #[error("there is no law {law:?}; {suggestion}")]
+    UnknownLaw { law: String, suggestion: Suggestion },
+    #[error("law {law:?} has no preset {preset:?}; {suggestion}")]
+    UnknownPreset { law: String, preset: String, suggestion: Suggestion },
+    #[error("there is no {kind} policy {policy:?}; {suggestion}")]
+    UnknownPolicy { kind: &'static str, policy: String, suggestion: Suggestion },
+    #[error("{owner} has no parameter {parameter:?}; {suggestion}")]
+    UnknownParameter { owner: ParameterOwner, parameter: String, suggestion: Suggestion },
+    #[error("{owner}: {error}")]
+    Parameter { owner: ParameterOwner, error: ParamError },
+    #[error("law {law:?} needs marks, but switch.mark is off; set its policy to one of {policies}")]
+    MarksOff { law: String, policies: String },
+    #[error("law {law:?} needs {missing}, which the switches do not write; set switch.stamp to \"auto\"")]
+    TelemetryOff { law: String, missing: Signals },
+    #[error("law {law:?} needs {missing}, which this backend does not measure; choose another law")]
+    MissingSignals { law: String, missing: Signals },
+    #[error(
+        "one law needs per-hop records and another needs the largest hop delay, but switches write only one of them; \
+         run the laws in separate cells"
+    )]
+    ConflictingTelemetry,
+    #[error(transparent)]
+    Law(BuildError),
+
+    // Topology and switches.
+    #[error("there is no [topology]; add one with a kind")]
+    NoTopology,
+    #[error(
+        "topology.ports is {ports}; a fat tree needs switches with an even number of ports, such as {}",
+        .ports.saturating_add(1).next_multiple_of(2)
+    )]
+    OddPorts { ports: u32 },
+    #[error("topology: {0}")]
+    Links(EdgeError),
+    #[error("topology: {0}")]
+    Topology(&'static str),
+    #[error("one of these switches is not in switch.stamping, so it has no telemetry to turn off")]
+    TelemetryAlwaysOff,
+    #[error(transparent)]
+    Selection(SelectionError),
+    #[error(transparent)]
+    Plan(PlanError),
+    #[error("{0}")]
+    InvalidInPlan(&'static str),
+
+    // Traffic.
+    #[error("two traffic patterns are named {traffic:?}; choose unique names")]
+    RepeatedTraffic { traffic: String },
+    #[error("there is no traffic {traffic:?}; {suggestion}")]
+    UnknownTraffic { traffic: String, suggestion: Suggestion },
+    #[error("{key}: {error}")]
+    Hosts { key: &'static str, error: SelectionError },
+    #[error("count is {count}, but from names {hosts} hosts")]
+    CountTooLarge { count: u32, hosts: usize },
+    #[error("there are {senders} senders but {receivers} receivers; name one receiver, or one per sender")]
+    TooFewReceivers { senders: usize, receivers: usize },
+    #[error("to must name exactly one host")]
+    SeveralTargets,
+    #[error("phase {phase:?} asks for {flows} flows, but there are only {available}")]
+    TooManyPhaseFlows { phase: String, flows: usize, available: usize },
+    #[error("there is no size distribution {sizes:?}; {suggestion}")]
+    UnknownSizes { sizes: String, suggestion: Suggestion },
+    #[error(
+        "load is {load}: hosts would offer more than their capacity, and queues would grow until the end; \
+         write at most 1, or use an incast to overload a queue"
+    )]
+    LoadAboveOne { load: Fraction },
+    #[error(
+        "{key} leads to about {messages} messages; a plan has at most {limit}, which take about 1 GB: {remedy}"
+    )]
+    TooManyMessages { key: &'static str, messages: GroupedDigits, limit: GroupedDigits, remedy: &'static str },
+    #[error("{key} has no effect on this kind of traffic; its keys are {}", .used.join(", "))]
+    UnusedKey { key: &'static str, used: &'static [&'static str] },
+    #[error("every needs together, the number of senders that start at the same time")]
+    EveryWithoutTogether,
+    #[error("share-uplink-of: there is no traffic {traffic:?}")]
+    UnknownUplinkTraffic { traffic: String },
+    #[error("none of its paths shares the uplink of {traffic:?}; place both in one rack")]
+    NoSharedUplink { traffic: String },
+    #[error(transparent)]
+    Pattern(PatternError),
+
+    // Phases and observations.
+    #[error("two phases are named {phase:?}; choose unique names")]
+    RepeatedPhase { phase: String },
+    #[error("phase {phase:?} starts after the next one; list phases in chronological order")]
+    PhaseOrder { phase: String },
+    #[error("flows lists {traffic:?}, whose kind is not phased; change its kind or remove it")]
+    NotPhased { traffic: String },
+    #[error("observe.settle is a fraction of a phase; it must be at least 0 and below 1")]
+    SettleOutOfRange,
+    #[error("observe: bin must be a multiple of sample, and sample must be above zero")]
+    BinNotAMultiple,
+    #[error("a traffic pattern has the same name; rename the class")]
+    ClassNamedLikeTraffic,
+    #[error("only a rotor network has circuits")]
+    NoCircuits,
+    #[error("there are only {hops} hops on that path")]
+    TooFewHops { hops: usize },
+
+    // Claims and figures.
+    #[error("the scenario is withdrawn and does not run, so each claim needs a reason in not-comparable")]
+    WithdrawnWithClaims,
+    #[error(transparent)]
+    Claim(ClaimError),
+    #[error(transparent)]
+    Expression(ExpressionError),
+    #[error("{expression:?} contains no metric, so it is the same in every run")]
+    NoMetric { expression: String },
+    #[error("a figure of kind lines needs an x axis; set along to a sweep or \"phase\"")]
+    LinesWithoutAxis,
+    #[error("{sweep:?} has no value {value:?}; {suggestion}")]
+    UnknownSweepValue { sweep: String, value: String, suggestion: Suggestion },
+    #[error("{metric:?} is not a metric; add the name of its traffic or queue, such as \"victim.rate_gbps\"")]
+    MetricWithoutOwner { metric: String },
+    #[error("there is no metric {metric:?}; {suggestion}")]
+    UnknownMetric { metric: String, suggestion: Suggestion },
+    #[error("{metric:?}: there is no traffic, queue, buffer or class {owner:?}; {suggestion}")]
+    UnknownMetricOwner { metric: String, owner: String, suggestion: Suggestion },
+    #[error("{metric:?} is not measured: {name} exists only for {owners}")]
+    MetricNotMeasured { metric: String, name: String, owners: &'static str },
+    #[error("{metric:?} is not measured; add {owner:?} to observe.{list}")]
+    NotObserved { metric: String, owner: String, list: &'static str },
+    #[error("there is no {kind} {name:?}; {suggestion}")]
+    UnknownName { kind: &'static str, name: String, suggestion: Suggestion },
+}
+
+impl SpecErrorKind {
+    /// Creates an error about a key.
+    pub(crate) fn at<'a>(self, keys: impl IntoIterator<Item = &'a str>) -> SpecError {
+        self.at_path(KeyPath::new(keys))
+    }
+
+    /// Creates an error about the key at a path.
+    pub(crate) fn at_path(self, key_path: KeyPath) -> SpecError {
+        SpecError { key_path, subject: None, kind: self }
+    }
+
+    /// Creates an error about the whole scenario, or about the reader's current value.
+    pub(crate) fn at_root(self) -> SpecError {
+        self.at_path(KeyPath::ROOT)
+    }
+}
+
+/// A number that prints with commas between groups of three digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupedDigits(pub u64);
+
+impl From<usize> for GroupedDigits {
+    fn from(number: usize) -> Self {
+        Self(number as u64)
+    }
+}
+
+impl fmt::Display for GroupedDigits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        for (position, digit) in digits.chars().enumerate() {
+            if position > 0 && (digits.len() - position).is_multiple_of(3) {
+                f.write_str(",")?;
             }
-            None => {
-                line = line.map(|line| inside(text, line, &message).unwrap_or(line));
-                message
-            }
-        };
-        Self { file: file.to_owned(), line, what }
-    }
-}
-
-/// The line in the table headed on `head` where the word stands that a message quotes: tables with a kind, and those that take any
-/// parameter, are read as a whole first.
-fn inside(text: &str, head: usize, message: &str) -> Option<usize> {
-    let mut lines = (1..).zip(text.lines()).skip(head - 1);
-    lines.next().filter(|(_, line)| line.trim_start().starts_with('['))?;
-    let word = format!("\"{}\"", message.split('"').nth(1)?);
-    let mut own = lines.take_while(|(_, line)| !line.trim_start().starts_with('['));
-    own.find(|(_, line)| line.contains(&word)).map(|(number, _)| number)
-}
-
-/// The field and the known ones of serde's message about an unknown field or variant.
-fn unknown_field(message: &str) -> Option<(&str, Vec<&str>)> {
-    let rest = message.strip_prefix("unknown field ")?;
-    let mut quoted = rest.split('`').skip(1).step_by(2);
-    let field = quoted.next()?;
-    Some((field, quoted.collect()))
-}
-
-/// The line on which a key stands, at or after `from`; or anywhere.
-pub(crate) fn key_line(text: &str, key: &str, from: usize) -> Option<usize> {
-    let lines =
-        || text.lines().enumerate().filter(|(_, line)| has_key(line, key)).map(|(index, _)| index + 1);
-    lines().find(|line| *line >= from).or_else(|| lines().next())
-}
-
-/// Whether a key stands on a line, or heads a table there.
-fn has_key(line: &str, key: &str) -> bool {
-    line.match_indices(key).any(|(at, _)| {
-        let before = line[..at].chars().next_back();
-        let after = line[at + key.len()..].trim_start();
-        before.is_none_or(|c| !c.is_alphanumeric() && c != '-' && c != '_') && after.starts_with(['=', ']'])
-    })
-}
-
-/// The line that a sentence about a scenario is about: where a word stands that it quotes, in the part that it begins with, such as
-/// `traffic "victim"`; or the key that it names.
-pub(crate) fn place(text: &str, what: &str) -> Option<usize> {
-    let path = what.split([' ', ':', ';', ',']).find_map(|word| {
-        let (first, rest) = word.split_once('.')?;
-        let is_part = matches!(first, "topology" | "switch" | "observe" | "transport" | "quick");
-        rest.rsplit('.').next().filter(|_| is_part)
-    });
-    if let Some(line) = path.and_then(|key| key_line(text, key, 1)) {
-        return Some(line);
-    }
-    // What is advised instead does not stand there.
-    let ends = ["; did you mean", "; there are"].iter().filter_map(|advice| what.find(advice)).min();
-    let what = &what[..ends.unwrap_or(what.len())];
-    let quoted: Vec<&str> = what.split('"').skip(1).step_by(2).filter(|word| !word.is_empty()).collect();
-    let part = part(text, what);
-    let inside = part.clone().unwrap_or_else(|| 1..text.lines().count() + 1);
-    let find = |stands: &dyn Fn(&str) -> bool| {
-        let mut lines = (1..).zip(text.lines()).filter(|(number, _)| inside.contains(number));
-        lines.find(|(_, line)| stands(line)).map(|(number, _)| number)
-    };
-    let word = |word: &&str| find(&|line| line.contains(&format!("\"{word}\"")) || has_key(line, word));
-    let key = |key: &str| find(&|line| has_key(line, key));
-    let rest = if part.is_some() { what.split_once("\": ").map_or("", |(_, rest)| rest) } else { what };
-    let own = usize::from(part.is_some());
-    let by_word = quoted.iter().skip(own).rev().find_map(word);
-    let by_key = || rest.split([' ', ':', '.']).next().filter(|word| !word.is_empty()).and_then(key);
-    let by_part = || quoted.first().filter(|_| part.is_some()).and_then(word);
-    let by_owner =
-        || what.split('"').next().and_then(|before| before.split_whitespace().last()).and_then(key);
-    by_word.or_else(by_key).or_else(by_part).or_else(by_owner)
-}
-
-/// The lines of the traffic, phase, law, claim or figure that a sentence begins with.
-fn part(text: &str, what: &str) -> Option<core::ops::Range<usize>> {
-    let (kind, rest) = what.split_once(" \"")?;
-    let (name, _) = rest.split_once('"')?;
-    let is_own = |line: &str| match kind {
-        "law" => line.trim() == format!("[laws.{name}]"),
-        "traffic" | "phase" => has_key(line, "name") && line.contains(&format!("\"{name}\"")),
-        "claim" | "figure" => {
-            (has_key(line, "says") || has_key(line, "title")) && line.contains(&format!("\"{name}\""))
+            write!(f, "{digit}")?;
         }
-        _ => false,
-    };
-    let lines: Vec<&str> = text.lines().collect();
-    let is_head = |line: &&str| line.trim_start().starts_with('[');
-    let belongs = |at: &usize| {
-        let head = lines[..=*at].iter().rev().find(|line| is_head(line));
-        kind == "law" || head.is_some_and(|head| head.contains(&format!("[[{kind}]]")))
-    };
-    let at = (0..lines.len()).find(|at| is_own(lines[*at]) && belongs(at))?;
-    let begins = lines[..=at].iter().rposition(is_head).unwrap_or(0);
-    let ends = lines[begins + 1..].iter().position(is_head).map_or(lines.len(), |n| begins + 1 + n);
-    Some(begins + 1..ends + 1)
-}
-
-/// The known word that was meant, or all of them.
-pub(crate) fn advice<S: AsRef<str>>(word: &str, known: &[S]) -> String {
-    let nearest = known.iter().map(|known| (distance(word, known.as_ref()), known.as_ref())).min();
-    match nearest {
-        Some((distance, nearest)) if distance <= 1 + nearest.len() / 3 => {
-            format!("did you mean {nearest:?}?")
-        }
-        Some(_) => {
-            let all: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
-            format!("there are {}", all.join(", "))
-        }
-        None => "there are none".to_owned(),
+        Ok(())
     }
-}
-
-/// A number with commas between groups of three digits.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// How many letters must be changed, added or removed to make one word of the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -194,50 +414,19 @@ mod tests {
 
     #[test]
     fn large_numbers_have_commas() {
-        let texts = [0, 999, 1_000, 12_345, 1_000_000].map(grouped);
-        assert_eq!(texts, ["0", "999", "1,000", "12,345", "1,000,000"]);
+        let formatted = [0, 999, 1_000, 12_345, 1_000_000].map(|number| GroupedDigits(number).to_string());
+        assert_eq!(formatted, ["0", "999", "1,000", "12,345", "1,000,000"]);
     }
 
     #[test]
-    fn words_have_a_distance() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!((distance("", "abc"), distance("abc", ""), distance("seeds", "seeds")), (3, 3, 0));
-    }
-
-    #[test]
-    fn advice_names_the_word_that_was_meant_or_all() {
-        assert_eq!(advice("tpology", &["topology", "traffic"]), "did you mean \"topology\"?");
-        assert_eq!(advice("zzz", &["topology", "traffic"]), "there are topology, traffic");
-    }
-
-    #[test]
-    fn a_key_has_its_line() {
-        let text = "a = 1\n[b]\nlink = { rate = 1, dely = 2 }\n";
-        assert_eq!(key_line(text, "dely", 1), Some(3));
-        assert_eq!(key_line(text, "ink", 1), None);
-    }
-
-    #[test]
-    fn a_sentence_has_the_line_that_it_is_about() {
-        let text = "title = \"red and more\"\nlaw = \"swfit\"\n[laws.mine]\nbase = \"swift\"\nbeta = 1\n[switch]\nstamp = \"off\"\n\
-                    [[traffic]]\nname = \"red\"\nfrom = \"host$n\"\ncount = 9\n[[traffic]]\nname = \"blue\"\ncount = 3\n[[claim]]\n\
-                    says = \"red\"\nmetric = \"rde.x\"\n";
-        for (what, line) in [
-            ("there is no law \"swfit\"; did you mean \"swift\"?", Some(2)),
-            ("there is no law \"other\"; there are none", Some(2)),
-            ("law \"mine\" has no parameter \"beta\"; did you mean \"base\"?", Some(5)),
-            ("law \"mine\": gain is wrong", Some(3)),
-            ("traffic \"red\": count is 9, but from names 3 hosts", Some(11)),
-            ("traffic \"blue\": count is 9, but from names 3 hosts", Some(14)),
-            ("traffic \"red\": from: \"host99\": there are only 3 hosts", Some(10)),
-            ("traffic \"red\": to is missing", Some(9)),
-            ("traffic \"red\": law \"poseidon\" needs that; set switch.stamp to \"auto\"", Some(7)),
-            ("claim \"red\": there is no metric \"rde.x\"; there are none", Some(17)),
-            ("claim \"red\" has two conditions; make it two claims", Some(16)),
-            ("two traffics are called \"blue\"", Some(13)),
-            ("nothing of that", None),
-        ] {
-            assert_eq!(place(text, what), line, "{what}");
-        }
+    fn a_message_mentions_the_affected_part_of_the_scenario() {
+        let error = SpecErrorKind::CountTooLarge { count: 9, hosts: 3 }.at(["count"]);
+        let error =
+            error.prepend_path(KeyPath::new(["traffic"]).join(1)).about(Subject::Traffic("red".into()));
+        assert_eq!(error.key_path.to_string(), "traffic[1].count");
+        let text = "[[traffic]]\nname = \"blue\"\n[[traffic]]\nname = \"red\"\ncount = 9\n";
+        let error = ScenarioError::new("a.toml", text, error).in_cell("n=1".into());
+        let message = "a.toml:5: traffic \"red\": count is 9, but from names 3 hosts (in the cell n=1)";
+        assert_eq!(error.to_string(), message);
     }
 }

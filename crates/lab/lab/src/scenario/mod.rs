@@ -1,162 +1,206 @@
-//! Scenarios: what a file says, typed, before anything is worked out.
+//! The typed contents of a scenario file, before names and defaults are resolved.
 //!
-//! Every quantity has its unit in the text and every key that is not known is refused with its line. What a key may be stands here
-//! once: the reader, the schema for editors and the reference page come from these types.
+//! Every quantity is a string with a unit. An unknown key is an error that reports its line. The parser, the editor
+//! schema and the reference page are all derived from the types in this module.
 
 mod cell;
 mod claim;
+mod claim_error;
 mod error;
+mod key_path;
 mod network;
+mod reader;
 mod schema;
 mod select;
+mod suggestion;
 mod text;
 mod traffic;
 
-pub use cell::{Cell, Label, cells};
-pub use error::ScenarioError;
-pub(crate) use error::{advice, grouped, key_line, place};
+pub use cell::{Cell, Label, read_cells};
+pub use claim_error::{ClaimError, FormProblem};
+pub use error::{GroupedDigits, ParameterOwner, ScenarioError, SpecError, SpecErrorKind, Subject};
+pub use key_path::{KeyPath, Segment};
 pub use schema::schema;
-pub use select::{Place, hosts, queue, racks};
-pub use text::{HostTime, OneOrMore, Part, Rate, Scalar, Scalars, Size, Text, Time, Written};
+pub use select::{QueuePosition, SelectionError, select_hosts, select_queue, select_racks};
+pub use suggestion::Suggestion;
+pub use text::{HostTime, OneOrMore, Rate, Ratio, Scalar, Scalars, Size, Time, UnitText, WithUnit};
 
-pub use claim::{As, ClaimSpec, FigureKind, FigureSpec};
+pub use claim::{ClaimSpec, Comparison, FigureKind, FigureSpec};
 pub use network::{
-    EchoSpec, LinkSpec, MarksGo, PfcSpec, PlbSpec, PolicySpec, SilenceSpec, StampSpec, SwitchSpec,
-    TopologySpec, TransportSpec,
+    EchoSpec, LinkSpec, MarkDirectionSpec, PfcSpec, PlbSpec, PolicySpec, StampSpec, SwitchSpec,
+    TelemetryOffSpec, TopologySpec, TransportSpec,
 };
 pub use traffic::{DestinationSpec, PhaseSpec, TrafficKind, TrafficSpec};
 
+use core::fmt;
 use poseidon_types::{Nanos, Picos};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 
-/// An experiment: what runs, what is measured, what it should show.
+/// An experiment: what to run, what to measure and what the paper claims.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
-    /// What it shows, in a line.
+    /// A one-line title.
     pub title: String,
-    /// Where it comes from: paper and figure.
+    /// The paper and the figure that the scenario reproduces.
     pub source: String,
-    /// What the source leaves open and what was chosen, in plain words.
+    /// Notes on what the source leaves unspecified and what this scenario assumes instead.
     #[serde(default)]
     pub about: String,
-    /// When a run ends, or its drain begins.
+    /// The time at which measurement ends.
     #[serde(default)]
     pub stop: Time,
-    /// How long a run goes on at most after `stop`, with the same traffic, so that messages that began before can finish; it ends as soon
-    /// as they all have. Nothing that begins in it is counted.
+    /// How long a run may continue after `stop` so that earlier messages can finish. Traffic continues during this
+    /// time, but messages that start during the drain do not count. The run ends as soon as all earlier messages have
+    /// finished.
     #[serde(default)]
     pub drain: Time,
-    /// How many seeds each cell is run with; at least 1.
-    #[serde(default = "one")]
+    /// The number of seeds per cell; at least 1.
+    #[serde(default = "default_seeds")]
     pub seeds: u32,
-    /// The law that connections run, by its name in `laws` or in the table of laws. A sweep named `law` sets it.
-    #[serde(default = "poseidon")]
+    /// The congestion control law of all connections: a name from `laws` or a built-in law. A sweep named `law`
+    /// overrides this key.
+    #[serde(default = "default_law")]
     pub law: String,
-    /// Laws with other values than their defaults.
+    /// Laws with non-default parameters.
     #[serde(default)]
     pub laws: BTreeMap<String, LawSpec>,
     /// Hosts, switches and links.
     pub topology: Option<TopologySpec>,
-    /// What switches do.
+    /// Switch settings.
     #[serde(default)]
     pub switch: SwitchSpec,
-    /// What hosts do around a law.
+    /// Host transport settings.
     #[serde(default)]
     pub transport: TransportSpec,
-    /// What is sent.
+    /// The traffic patterns.
     #[serde(default)]
     pub traffic: Vec<TrafficSpec>,
-    /// Parts of a run that are measured one by one; without any, the run is one.
+    /// Parts of a run that are measured separately. By default, the whole run is one phase.
     #[serde(default)]
     pub phase: Vec<PhaseSpec>,
-    /// What is written down.
+    /// What to measure.
     #[serde(default)]
     pub observe: ObserveSpec,
-    /// A closed form instead of a run.
+    /// A closed-form or fluid model to evaluate instead of running a simulation.
     pub analytic: Option<Analytic>,
-    /// Why nothing is run: for an entry of a paper that its authors no longer stand by.
+    /// Why this scenario does not run. Set this key if the authors have withdrawn this part of their paper.
     pub withdrawn: Option<String>,
-    /// What varies from cell to cell: lists of values, or of tables with a `name`, a `set` of keys and any `$variables`.
+    /// The parameters that vary between cells. Each parameter is a list of values, or a list of tables with a `name`, a
+    /// `set` of keys to override and optional `$variables`.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Vec<serde_json::Value>>")]
     pub sweep: toml::Table,
-    /// What `--quick` cuts.
+    /// Settings for `--quick` runs.
     #[serde(default)]
     pub quick: QuickSpec,
-    /// What it should show.
+    /// The claims to judge.
     #[serde(default)]
     pub claim: Vec<ClaimSpec>,
-    /// What is drawn.
+    /// The figures to draw.
     #[serde(default)]
     pub figure: Vec<FigureSpec>,
 }
 
-fn one() -> u32 {
+fn default_seeds() -> u32 {
     1
 }
 
-fn poseidon() -> String {
+fn default_law() -> String {
     "poseidon".into()
 }
 
-/// A law with values of its own.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+/// A law with custom parameters.
+#[derive(Clone, Debug, JsonSchema)]
 pub struct LawSpec {
-    /// The law it is.
+    /// The built-in law to start from.
     pub base: String,
-    /// A named set of values to start from.
+    /// A named set of parameter values to start from.
     pub preset: Option<String>,
-    /// Its parameters, by the names that `poseidon laws` lists.
-    #[serde(flatten)]
+    /// Parameter values, keyed by name. `poseidon laws` lists the names.
+    #[schemars(flatten)]
     pub parameters: BTreeMap<String, Scalar>,
 }
 
-/// What is written down in a run.
+// Implemented by hand because errors lose their key under `serde(flatten)`.
+impl<'de> Deserialize<'de> for LawSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct LawSpecVisitor;
+        impl<'de> Visitor<'de> for LawSpecVisitor {
+            type Value = LawSpec;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table with a base law and its parameters")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<LawSpec, A::Error> {
+                let (mut base, mut preset, mut parameters) = (None, None, BTreeMap::new());
+                while let Some(key) = table.next_key::<String>()? {
+                    match key.as_str() {
+                        "base" => base = Some(table.next_value()?),
+                        "preset" => preset = Some(table.next_value()?),
+                        _ => drop(parameters.insert(key, table.next_value()?)),
+                    }
+                }
+                let base = base.ok_or_else(|| A::Error::missing_field("base"))?;
+                Ok(LawSpec { base, preset, parameters })
+            }
+        }
+        deserializer.deserialize_map(LawSpecVisitor)
+    }
+}
+
+/// What to measure in a run.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct ObserveSpec {
-    /// How often queues and connections are looked at; 50 us.
+    /// The interval between samples of queues and connections (default: 50 us).
     pub sample: Time,
-    /// What rates are averaged over, for their spread and for series: a multiple of `sample`; 1 ms.
+    /// The interval over which rates are averaged, both for their spread and for time series; must be a multiple of
+    /// `sample` (default: 1 ms).
     pub bin: Time,
-    /// How much of the beginning of each phase is not measured, as a part of it; 0.5.
+    /// The fraction of each phase, from its start, that is not measured (default: 0.5).
     pub settle: f64,
-    /// Messages that start before this are not counted; 0.
+    /// Messages that start before this time do not count (default: 0).
     pub messages_from: Time,
-    /// Traffic whose rates are looked at; all long flows where it is not given. Of messages, how fair they are to each other.
+    /// The traffic patterns whose rates are measured; by default, all long flows. For message traffic, this key
+    /// measures the fairness among messages.
     pub rates: Option<Vec<String>>,
-    /// Traffic whose law is looked at ACK by ACK: round trips, signals, cuts.
+    /// The traffic patterns whose law decisions are logged on every ACK: RTTs, congestion signals and window
+    /// reductions.
     pub decisions: Vec<String>,
-    /// Queues by a name of your own: `"last hop of victim"`, `"hop 1 of victim"`, `"circuit of victim"`.
+    /// The queues to watch, each with a name of your choice: `"last hop of victim"`, `"hop 1 of victim"`, `"circuit of
+    /// victim"`.
     pub queues: BTreeMap<String, String>,
-    /// Switches of racks by a name of your own, whose whole buffers are looked at: `"rack[0-7]"`. The largest sample of each `bin` counts.
+    /// The racks whose switch buffers are measured, each with a name of your choice: `"rack[0-7]"`. Only the largest
+    /// sample of each `bin` counts.
     pub buffers: BTreeMap<String, OneOrMore>,
-    /// Messages by their size, by a name of your own: metrics of messages begin with it.
+    /// Message classes by size, each with a name of your choice. Metric names begin with the class name.
     pub classes: BTreeMap<String, ClassSpec>,
 }
 
-/// Messages of some sizes.
+/// A class of messages, selected by size.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ClassSpec {
-    /// The traffic they are of.
+    /// The traffic patterns that the messages belong to.
     pub of: OneOrMore,
-    /// Those of at least this size.
+    /// The minimum size, inclusive.
     #[serde(default)]
     pub from: Size,
-    /// Those below this size.
+    /// The maximum size, exclusive; no maximum by default.
     pub below: Option<Size>,
 }
 
 impl Default for ObserveSpec {
     fn default() -> Self {
-        let us = |us: u64| Text(Picos::from_nanos(Nanos::from_micros(us)));
+        let micros = |micros: u64| WithUnit(Picos::from_nanos(Nanos::from_micros(micros)));
         Self {
-            sample: us(50),
-            bin: us(1_000),
+            sample: micros(50),
+            bin: micros(1_000),
             settle: 0.5,
             messages_from: Time::default(),
             rates: None,
@@ -168,42 +212,46 @@ impl Default for ObserveSpec {
     }
 }
 
-/// A closed form.
+/// A closed-form or fluid model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Analytic {
-    /// Fig. 7a: a flow that sees exactly the delay of a fair share of 50 Gbps, from 1 Gbps on, beside one that adds 1 Gbps per round trip.
+    /// Poseidon's fig. 7a: a flow that starts at 1 Gbps and observes the delay of a 50 Gbps fair share, compared
+    /// with a flow that adds 1 Gbps per round trip.
     FairRamp,
-    /// Fig. 7b: the target delay against the rate, beside the inverse square root matched at both ends.
+    /// Poseidon's fig. 7b: the target delay as a function of the rate, compared with an inverse square root that
+    /// matches it at both ends.
     TargetCurve,
-    /// PowerTCP's fig. 2a: how voltage, current and power react to a queue that grows or shrinks, by how fast.
+    /// PowerTCP's fig. 2a: how laws based on voltage, current and power react to the slope of the queue.
     ReactionBySlope,
-    /// PowerTCP's fig. 2b: the same by how long the queue is.
+    /// PowerTCP's fig. 2b: how the same laws react to the length of the queue.
     ReactionByQueue,
-    /// PowerTCP's fig. 3a: where queue length and delay lead window and queue to, from many starts.
+    /// PowerTCP's fig. 3a: trajectories of window and queue from many starting points, for laws based on queue length
+    /// and on delay.
     PhaseVoltage,
-    /// PowerTCP's fig. 3b: the same of the RTT gradient.
+    /// PowerTCP's fig. 3b: the same trajectories for a law based on the RTT gradient.
     PhaseGradient,
-    /// PowerTCP's fig. 3c: the same of power.
+    /// PowerTCP's fig. 3c: the same trajectories for a law based on power.
     PhasePower,
-    /// VAI + SF's fig. 4: two flows that decrease every 30 ACKs beside two that decrease once per round trip.
+    /// VAI + SF's fig. 4: two flows that decrease every 30 ACKs, compared with two flows that decrease once per round
+    /// trip.
     SamplingDecrease,
-    /// RPM's Lemma 1: the largest stable gain of marks, forward and reverse, beside what is printed.
+    /// RPM's Lemma 1: the largest stable gain with forward and with reverse marking, compared with the printed lemma.
     ReverseStability,
 }
 
-/// What `--quick` cuts.
+/// Settings for `--quick` runs.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct QuickSpec {
-    /// So many seeds; at least 1.
+    /// The number of seeds per cell; at least 1.
     pub seeds: Option<u32>,
-    /// A shorter run.
+    /// An earlier `stop`.
     pub stop: Option<Time>,
-    /// A shorter drain.
+    /// A shorter `drain`.
     pub drain: Option<Time>,
-    /// Fewer values: of each sweep, the names of those that stay.
+    /// The names of the values to keep in each sweep.
     pub sweep: BTreeMap<String, Vec<Scalar>>,
-    /// Not at all, for this reason.
+    /// Why a quick run skips this scenario.
     pub skip: Option<String>,
 }

@@ -1,184 +1,221 @@
-//! The part of a scenario that says where packets go: topology, switches, hosts.
+//! A scenario's network: topology, switches and hosts.
 
-use super::text::{HostTime, OneOrMore, Part, Rate, Scalar, Size, Text, Time};
+use super::text::{HostTime, OneOrMore, Rate, Ratio, Scalar, Size, Time, WithUnit};
+use core::fmt;
 use poseidon_types::{Bytes, Nanos, Picos};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 
-/// A link: both directions.
+/// A full-duplex link with the same rate and delay in both directions.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
-    /// Bits per second, each way.
+    /// The rate in each direction.
     pub rate: Rate,
-    /// Propagation.
+    /// The one-way propagation delay.
     pub delay: Time,
 }
 
-/// Hosts, switches and links.
+/// Hosts, switches and links. The key `kind` selects the variant.
+// The scenario reader maps `kind` to a variant, so serde needs no tag here, but the schema does.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
+#[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
+#[schemars(tag = "kind")]
 pub enum TopologySpec {
-    /// Poseidon's evaluation: racks of 24 hosts with 8 uplinks, 200 Gbps and 245 ns everywhere, five switches between racks.
+    /// Poseidon's evaluation network: racks of 24 hosts with 8 uplinks, paths of five switches between racks, and
+    /// links of 200 Gbps with 245 ns delay.
     PoseidonClos {
-        /// Racks.
+        /// The number of racks.
         racks: u32,
     },
-    /// PowerTCP's evaluation, in the shape of its artifact: 256 servers at 25 Gbps in 8 racks, 100 Gbps above them; 1 us per link, 5 us
-    /// to the cores.
+    /// PowerTCP's evaluation network, as in its artifact: 256 servers at 25 Gbps in 8 racks, with 100 Gbps links
+    /// above them. The delay is 5 us for links to core switches and 1 us for all others.
     PowertcpFatTree {},
-    /// PowerTCP's reconfigurable datacenter: 25 racks of 10 servers at 25 Gbps, a packet network of 25 Gbps per rack, and a circuit of
-    /// 100 Gbps that leads to each other rack in turn for 225 us, with 20 us between.
+    /// PowerTCP's reconfigurable datacenter: 25 racks of 10 servers at 25 Gbps, and a packet network with 25 Gbps
+    /// per rack. A 100 Gbps circuit connects each rack to every other rack in turn, for 225 us each with 20 us gaps.
     PowertcpRotor {
-        /// Hosts are told of a circuit so long before it stands (reTCP's prebuffering); 0.
+        /// How far in advance hosts are notified of a circuit (reTCP's prebuffering; default: 0).
         #[serde(default)]
         notice: Time,
     },
-    /// VAI + SF's evaluation, HPCC's fat tree: 320 hosts at 100 Gbps in 20 racks, 400 Gbps above them, 1 us per link.
+    /// VAI + SF's evaluation network, which is HPCC's fat tree: 320 hosts at 100 Gbps in 20 racks, with 400 Gbps
+    /// links above them and 1 us delay per link.
     VaiSfFatTree {},
-    /// All hosts on one switch.
+    /// All hosts connected to one switch.
     Star {
-        /// Hosts.
+        /// The number of hosts.
         hosts: u32,
-        /// Every link.
+        /// The rate and delay of every link.
         link: LinkSpec,
     },
-    /// Two switches with hosts at each.
+    /// Two connected switches with hosts on each.
     Dumbbell {
-        /// Hosts at each switch.
+        /// The number of hosts on each switch.
         hosts: u32,
-        /// Host to switch.
+        /// The link from a host to its switch.
         host_link: LinkSpec,
-        /// Switch to switch.
+        /// The link between the switches.
         middle_link: LinkSpec,
     },
-    /// Switches in a row, each with hosts of its own: a parking lot.
+    /// A row of switches with hosts on each (a parking lot).
     Chain {
-        /// Switches.
+        /// The number of switches.
         switches: u32,
-        /// Hosts at each switch.
+        /// The number of hosts on each switch.
         hosts: u32,
-        /// Host to switch.
+        /// The link from a host to its switch.
         host_link: LinkSpec,
-        /// Switch to switch.
+        /// The link between adjacent switches.
         middle_link: LinkSpec,
     },
-    /// Up to three tiers: a leaf-spine with one pod, a Clos, a fat tree.
+    /// Up to three tiers: a leaf-spine network (one pod), a Clos network or a fat tree.
     Clos {
-        /// Pods.
+        /// The number of pods.
         pods: u32,
-        /// Racks in a pod.
+        /// The number of racks in a pod.
         racks: u32,
-        /// Hosts in a rack.
+        /// The number of hosts in a rack.
         hosts: u32,
-        /// Aggregation switches in a pod, each with a link to each of its racks.
+        /// The number of aggregation switches in a pod. Each aggregation switch has a link to every rack in the pod.
         aggregation: u32,
-        /// Core switches behind each aggregation switch.
+        /// The number of core switches above each aggregation switch.
         #[serde(default)]
         cores: u32,
-        /// Host to rack.
+        /// The link from a host to its rack switch.
         host_link: LinkSpec,
-        /// Rack to aggregation; as `host-link` where it is not given.
+        /// The link from a rack switch to an aggregation switch; defaults to `host-link`.
         rack_link: Option<LinkSpec>,
-        /// Aggregation to core; as `rack-link` where it is not given.
+        /// The link from an aggregation switch to a core switch; defaults to `rack-link`.
         core_link: Option<LinkSpec>,
     },
-    /// The fat tree of switches with `ports` ports: `ports³/4` hosts.
+    /// A fat tree of switches with `ports` ports each, which connects `ports³/4` hosts.
     FatTree {
-        /// Ports of a switch: an even number.
+        /// The number of ports per switch; must be even.
         ports: u32,
-        /// Every link.
+        /// The rate and delay of every link.
         link: LinkSpec,
     },
-    /// Any network, link by link: `h0 s0 100 Gbps 1 us`, one per line.
+    /// An arbitrary network as a list of links, one per line: `h0 s0 100 Gbps 1 us`.
     Links {
         /// The links.
         links: String,
     },
 }
 
-/// What switches do. Defaults: Poseidon's evaluation.
+/// Switch settings. The defaults match Poseidon's evaluation.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct SwitchSpec {
-    /// From the last bit of a packet in to its place in an egress queue; 600 ns.
+    /// The latency from a packet's last bit at ingress to its enqueueing at egress (default: 600 ns).
     pub pipeline: Time,
-    /// Queues per port; a lower number goes first; 1.
+    /// The number of priority queues per port. Queue 0 has the highest priority (default: 1).
     pub priorities: u8,
-    /// How much may wait; `{ policy = "shared", size = "64 MB", alpha = 8 }`.
+    /// The buffer policy (default: `{ policy = "shared", size = "64 MB", alpha = 8 }`).
     pub buffer: PolicySpec,
-    /// Which packets get a congestion mark; `{ policy = "off" }`.
+    /// The packet marking policy (default: `{ policy = "off" }`).
     pub mark: PolicySpec,
-    /// Which way marks go; forward.
-    pub marks_go: MarksGo,
-    /// Counters of marks that wait for an ACK, for `reverse-per-flow`; 4096.
+    /// The direction in which marks travel (default: forward).
+    #[serde(rename = "marks-go")]
+    pub mark_direction: MarkDirectionSpec,
+    /// For `reverse-per-flow`, the number of counters for marks that are waiting for an ACK (default: 4096).
     pub mark_counters: u32,
-    /// Flow control, where there is any.
+    /// Priority flow control (PFC); off by default.
     pub pfc: Option<PfcSpec>,
-    /// What switches write into packets; auto.
+    /// The telemetry that switches write into packets (default: auto).
     pub stamp: StampSpec,
-    /// The switches that do, where not all: `"rack[0-3]"` for those of racks.
+    /// The racks whose switches write telemetry: `"rack[0-3]"`. By default, all switches write telemetry.
     pub stamping: Option<OneOrMore>,
-    /// Some stop for a while: `{ switches = "rack1", from = "10 s", until = "20 s" }`.
-    pub silence: Option<SilenceSpec>,
+    /// A period during which some switches write no telemetry: `{ switches = "rack1", from = "10 s", until = "20 s" }`.
+    #[serde(rename = "silence")]
+    pub telemetry_off: Option<TelemetryOffSpec>,
 }
 
 impl Default for SwitchSpec {
     fn default() -> Self {
         Self {
-            pipeline: Text(Picos::from_nanos(Nanos::new(600))),
+            pipeline: WithUnit(Picos::from_nanos(Nanos::new(600))),
             priorities: 1,
             buffer: PolicySpec::new("shared", &[("size", "64 MB"), ("alpha", "8")]),
             mark: PolicySpec::new("off", &[]),
-            marks_go: MarksGo::Forward,
+            mark_direction: MarkDirectionSpec::Forward,
             mark_counters: 4_096,
             pfc: None,
             stamp: StampSpec::Auto,
             stamping: None,
-            silence: None,
+            telemetry_off: None,
         }
     }
 }
 
-/// Switches that do not stamp for a while.
+/// A period during which some switches write no telemetry.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct SilenceSpec {
-    /// Which: `"rack1"`.
+#[schemars(rename = "SilenceSpec")]
+pub struct TelemetryOffSpec {
+    /// The racks whose switches write no telemetry: `"rack1"`.
     pub switches: OneOrMore,
-    /// From when on.
+    /// The start of the period.
     pub from: Time,
-    /// Until when; the end of the run where it is not given.
+    /// The end of the period; defaults to the end of the run.
     pub until: Option<Time>,
 }
 
-/// A policy of a switch and its parameters.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+/// A switch policy and its parameters.
+#[derive(Clone, Debug, JsonSchema)]
 pub struct PolicySpec {
-    /// Its name.
+    /// The policy name.
     pub policy: String,
-    /// Its parameters.
-    #[serde(flatten)]
+    /// The policy parameters.
+    #[schemars(flatten)]
     pub parameters: BTreeMap<String, Scalar>,
 }
 
 impl PolicySpec {
     fn new(policy: &str, parameters: &[(&str, &str)]) -> Self {
-        let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), Scalar((*value).to_owned()));
-        Self { policy: policy.to_owned(), parameters: parameters.iter().map(pair).collect() }
+        let entry = |(name, value): &(&str, &str)| ((*name).to_owned(), Scalar((*value).to_owned()));
+        Self { policy: policy.to_owned(), parameters: parameters.iter().map(entry).collect() }
     }
 }
 
-/// Which way marks go.
+// Implemented by hand because errors lose their key under `serde(flatten)`.
+impl<'de> Deserialize<'de> for PolicySpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PolicySpecVisitor;
+        impl<'de> Visitor<'de> for PolicySpecVisitor {
+            type Value = PolicySpec;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table with a policy and its parameters")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<PolicySpec, A::Error> {
+                let (mut policy, mut parameters) = (None, BTreeMap::new());
+                while let Some(key) = table.next_key::<String>()? {
+                    match key.as_str() {
+                        "policy" => policy = Some(table.next_value()?),
+                        _ => drop(parameters.insert(key, table.next_value()?)),
+                    }
+                }
+                let policy = policy.ok_or_else(|| A::Error::missing_field("policy"))?;
+                Ok(PolicySpec { policy, parameters })
+            }
+        }
+        deserializer.deserialize_map(PolicySpecVisitor)
+    }
+}
+
+/// The direction in which congestion marks travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum MarksGo {
-    /// On with the packet.
+#[schemars(rename = "MarksGo")]
+pub enum MarkDirectionSpec {
+    /// The marked packet carries the mark to the receiver.
     Forward,
-    /// Onto the next ACK of the flow.
+    /// The next ACK of the flow carries the mark to the sender.
     ReversePerFlow,
-    /// Onto the next ACK at the port.
+    /// The next ACK through the port carries the mark, even if it belongs to another flow.
     ReversePerPort,
 }
 
@@ -186,101 +223,102 @@ pub enum MarksGo {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PfcSpec {
-    /// Memory of a switch, headroom included.
+    /// The packet memory of a switch, including headroom.
     pub memory: Size,
-    /// How much of what is free a port may hold, times this.
-    pub alpha: Part,
-    /// A peer may go on once so much less is held.
+    /// The maximum memory per port, as a multiple of the free memory.
+    pub alpha: Ratio,
+    /// The hysteresis: a paused peer resumes when the port is this far below its maximum.
     pub resume: Size,
 }
 
-/// What switches write into packets.
+/// The telemetry that switches write into packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StampSpec {
-    /// What the laws of the cell need, exactly as measured and without bytes on the wire: what the papers' simulations do.
+    /// The telemetry that the cell's laws need, with exact values and no bytes on the wire, as in the papers'
+    /// simulations.
     Auto,
-    /// The same through the formats of real packets, with their bytes and their grain.
+    /// The same telemetry in its wire format, with the size and resolution of that format.
     Wire,
-    /// Nothing.
+    /// No telemetry.
     Off,
 }
 
-/// What hosts do around a law. Defaults: Poseidon's evaluation.
+/// Host transport settings. The defaults match Poseidon's evaluation.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct TransportSpec {
-    /// Payload of a full packet; 4096 B.
+    /// The payload of a full-sized packet (default: 4096 B).
     pub mtu: Size,
-    /// Headers in front of it; 0 B.
+    /// The total size of a packet's headers (default: 0 B).
     pub header: Size,
-    /// An ACK on the wire; 64 B.
+    /// The size of an ACK on the wire (default: 64 B).
     pub ack: Size,
-    /// Whether a packet fits a window that holds only a part of it; false.
+    /// Whether a host may send a packet that only partly fits into the window (default: false).
     pub round_up: bool,
-    /// The shortest retransmission timeout; 250 us.
+    /// The minimum retransmission timeout (default: 250 us).
     pub min_rto: HostTime,
-    /// The timeout before the first round trip; 1 ms.
+    /// The retransmission timeout before the first RTT sample (default: 1 ms).
     pub first_rto: HostTime,
-    /// Everything from the first packet missing is sent again; false: what is missing.
+    /// Whether loss recovery uses go-back-N instead of selective retransmission (default: false).
     pub go_back_n: bool,
-    /// Packets per ACK; 1.
+    /// The number of packets per ACK (default: 1).
     pub ack_every: u32,
-    /// The longest wait for an ACK of several packets; 8 us.
+    /// The maximum time that a receiver delays an ACK to cover several packets (default: 8 us).
     pub ack_delay: HostTime,
-    /// ACKs go in the first queue, whatever their data; false.
+    /// Whether ACKs use the queue with the highest priority (default: false).
     pub acks_first: bool,
-    /// How receivers tell of marks; exact.
+    /// How receivers echo marks (default: exact).
     pub echo: EchoSpec,
-    /// Between two notifications, for `echo = "notification"`; 50 us.
+    /// The minimum time between two notifications, for `echo = "notification"` (default: 50 us).
     pub notification_gap: HostTime,
-    /// Each packet takes a path of its own; false.
+    /// Whether each packet takes a random path (default: false).
     pub spray: bool,
-    /// Connections change a congested path (PLB); off.
+    /// Whether connections move away from congested paths (PLB; default: off).
     pub plb: PlbSpec,
-    /// Flows under Poseidon keep their share beside flows that fill the buffer; off.
+    /// Whether Poseidon flows keep their share when they compete with buffer-filling flows (default: false).
     pub coexistence: bool,
 }
 
-/// Whether connections change a congested path.
+/// Whether connections move away from congested paths (PLB).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlbSpec {
-    /// Never.
+    /// Connections never change their path.
     Off,
-    /// With the values of Google's public Falcon simulator.
+    /// PLB with the parameters of Google's public Falcon simulator.
     Falcon,
-    /// With Linux's values.
+    /// PLB with the Linux parameters.
     Linux,
 }
 
-/// How receivers tell of marks.
+/// How receivers echo marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EchoSpec {
-    /// Each ACK says whether what it acknowledges was marked (DCTCP).
+    /// Each ACK echoes the marks of the packets that it acknowledges (DCTCP).
     Exact,
-    /// Every ACK after a mark, until the sender has reacted (RFC 3168).
+    /// After a mark, every ACK echoes the mark until the sender reduces its window (RFC 3168).
     UntilReduced,
-    /// By a packet of its own (DCQCN).
+    /// Receivers echo marks in separate notification packets (CNPs, as in DCQCN).
     Notification,
 }
 
 impl Default for TransportSpec {
     fn default() -> Self {
         Self {
-            mtu: Text(Bytes::new(4_096)),
-            header: Text(Bytes::ZERO),
-            ack: Text(Bytes::new(64)),
+            mtu: WithUnit(Bytes::new(4_096)),
+            header: WithUnit(Bytes::ZERO),
+            ack: WithUnit(Bytes::new(64)),
             round_up: false,
-            min_rto: Text(Nanos::from_micros(250)),
-            first_rto: Text(Nanos::from_millis(1)),
+            min_rto: WithUnit(Nanos::from_micros(250)),
+            first_rto: WithUnit(Nanos::from_millis(1)),
             go_back_n: false,
             ack_every: 1,
-            ack_delay: Text(Nanos::from_micros(8)),
+            ack_delay: WithUnit(Nanos::from_micros(8)),
             acks_first: false,
             echo: EchoSpec::Exact,
-            notification_gap: Text(Nanos::from_micros(50)),
+            notification_gap: WithUnit(Nanos::from_micros(50)),
             spray: false,
             plb: PlbSpec::Off,
             coexistence: false,

@@ -1,10 +1,11 @@
-//! The schema of scenarios, for editors.
+//! The JSON Schema for scenarios, used by editors.
 
 use super::Scenario;
 use schemars::Schema;
 use serde_json::{Map, Value, json};
 
-/// The JSON Schema of a scenario file. It is that of [`Scenario`], and a variable of a sweep (`"$n"`) may stand wherever a value does.
+/// Returns the JSON Schema for scenario files. This is the schema of [`Scenario`], except that a sweep variable
+/// (`"$n"`) may replace any value.
 pub fn schema() -> Schema {
     let mut schema = schemars::schema_for!(Scenario);
     let table = schema.ensure_object();
@@ -13,20 +14,20 @@ pub fn schema() -> Schema {
         definitions.values_mut().filter_map(Value::as_object_mut).for_each(allow_variables);
         definitions.insert(
             "Variable".to_owned(),
-            json!({ "type": "string", "pattern": VARIABLE, "description": "a variable of a sweep: \"$n\"" }),
+            json!({ "type": "string", "pattern": VARIABLE, "description": "a sweep variable: \"$n\"" }),
         );
     }
     schema
 }
 
-/// A text that is nothing but a variable: it becomes the value itself, with its type.
+/// Matches a string that consists of a single variable. The variable's value replaces the string and keeps its type.
 const VARIABLE: &str = "^\\$[A-Za-z0-9_]+$";
 
-/// Lets a variable stand for each value in a table, and in the tables and lists inside it.
+/// Allows variables in place of a table's values, including values in nested tables and lists.
 fn allow_variables(schema: &mut Map<String, Value>) {
     for key in ["oneOf", "anyOf", "allOf"] {
-        for part in schema.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten() {
-            part.as_object_mut().into_iter().for_each(allow_variables);
+        for subschema in schema.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten() {
+            subschema.as_object_mut().into_iter().for_each(allow_variables);
         }
     }
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
@@ -37,36 +38,36 @@ fn allow_variables(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Lets a variable stand for a value.
+/// Allows a variable in place of a value.
 fn allow_variable(value: &mut Value) {
     let Value::Object(schema) = value else { return };
     allow_variables(schema);
-    // The kind of a topology decides which keys it has, so it must be there as it is.
-    if schema.contains_key("const") || takes_any_text(schema) {
+    // The topology kind determines the valid keys, so a variable cannot replace the kind.
+    if schema.contains_key("const") || accepts_any_string(schema) {
         return;
     }
     let variable = json!({ "$ref": "#/$defs/Variable" });
-    if let Some(Value::Array(forms)) = schema.get_mut("anyOf") {
-        forms.push(variable);
+    if let Some(Value::Array(alternatives)) = schema.get_mut("anyOf") {
+        alternatives.push(variable);
         return;
     }
-    // What describes the key stays with the key.
-    let mut form = core::mem::take(schema);
+    // Keep the description and the default at the top level.
+    let mut original = core::mem::take(schema);
     for key in ["description", "default"] {
-        if let Some(said) = form.remove(key) {
-            schema.insert(key.to_owned(), said);
+        if let Some(value) = original.remove(key) {
+            schema.insert(key.to_owned(), value);
         }
     }
-    schema.insert("anyOf".to_owned(), json!([form, variable]));
+    schema.insert("anyOf".to_owned(), json!([original, variable]));
 }
 
-/// Whether any text may stand there, and so a variable too.
-fn takes_any_text(schema: &Map<String, Value>) -> bool {
-    let is_text = |kind: &Value| kind == "string";
+/// Returns whether the schema accepts any string, and therefore also a variable.
+fn accepts_any_string(schema: &Map<String, Value>) -> bool {
+    let is_string = |kind: &Value| kind == "string";
     match schema.get("type") {
-        Some(Value::Array(kinds)) => kinds.iter().any(is_text),
-        Some(kind) => is_text(kind) && !schema.contains_key("enum"),
-        // A schema without any keyword takes everything.
+        Some(Value::Array(kinds)) => kinds.iter().any(is_string),
+        Some(kind) => is_string(kind) && !schema.contains_key("enum"),
+        // A schema without any of these keywords accepts everything.
         None => !["$ref", "anyOf", "oneOf", "allOf", "enum"].iter().any(|key| schema.contains_key(*key)),
     }
 }

@@ -1,4 +1,4 @@
-//! Quantities as scenarios write them: text with a unit, read by the type that they become.
+//! Scenario quantities, which are written as strings with a unit.
 
 use core::fmt;
 use core::str::FromStr;
@@ -8,90 +8,90 @@ use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 
-/// A quantity that was written as text.
+/// A quantity that scenarios write as a string with a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Text<T>(pub T);
+pub struct WithUnit<T>(pub T);
 
-/// `"10 ms"`, to the picosecond.
-pub type Time = Text<Picos>;
-/// `"250 us"`, to the nanosecond: what hosts count in.
-pub type HostTime = Text<Nanos>;
-/// `"200 Gbps"`.
-pub type Rate = Text<BitRate>;
-/// `"64 MB"`, `"4096 B"`.
-pub type Size = Text<Bytes>;
-/// `"0.6"`.
-pub type Part = Text<Fraction>;
+/// A time in picoseconds: `"10 ms"`.
+pub type Time = WithUnit<Picos>;
+/// A host time in whole nanoseconds: `"250 us"`.
+pub type HostTime = WithUnit<Nanos>;
+/// A rate: `"200 Gbps"`.
+pub type Rate = WithUnit<BitRate>;
+/// A size: `"64 MB"`, `"4096 B"`.
+pub type Size = WithUnit<Bytes>;
+/// A ratio as a decimal: `"0.6"`.
+pub type Ratio = WithUnit<Fraction>;
 
-/// A type that is written as text with a unit.
-pub trait Written: FromStr<Err: fmt::Display> {
-    /// What it is called in a schema.
+/// A type that scenarios write as a string with a unit.
+pub trait UnitText: FromStr<Err: fmt::Display> {
+    /// The type name in the schema.
     const NAME: &'static str;
-    /// How it is written.
-    const LIKE: &'static str;
+    /// A description of the expected string, with an example.
+    const EXPECTED: &'static str;
 }
 
-impl Written for Picos {
+impl UnitText for Picos {
     const NAME: &'static str = "Time";
-    const LIKE: &'static str = "a time with its unit: \"245 ns\", \"10 ms\"";
+    const EXPECTED: &'static str = "a time with a unit: \"245 ns\", \"10 ms\"";
 }
-impl Written for Nanos {
+impl UnitText for Nanos {
     const NAME: &'static str = "HostTime";
-    const LIKE: &'static str = "a time of whole nanoseconds with its unit: \"250 us\"";
+    const EXPECTED: &'static str = "a time in whole nanoseconds with a unit: \"250 us\"";
 }
-impl Written for BitRate {
+impl UnitText for BitRate {
     const NAME: &'static str = "Rate";
-    const LIKE: &'static str = "a rate with its unit: \"200 Gbps\"";
+    const EXPECTED: &'static str = "a rate with a unit: \"200 Gbps\"";
 }
-impl Written for Bytes {
+impl UnitText for Bytes {
     const NAME: &'static str = "Size";
-    const LIKE: &'static str = "a size with its unit: \"64 MB\", \"128 KiB\", \"4096 B\"";
+    const EXPECTED: &'static str = "a size with a unit: \"64 MB\", \"128 KiB\", \"4096 B\"";
 }
-impl Written for Fraction {
+impl UnitText for Fraction {
     const NAME: &'static str = "Part";
-    const LIKE: &'static str = "a plain decimal in text: \"0.6\"";
+    const EXPECTED: &'static str = "a decimal number as a string: \"0.6\"";
 }
 
-impl<'de, T: Written> Deserialize<'de> for Text<T> {
+impl<'de, T: UnitText> Deserialize<'de> for WithUnit<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader<T>(core::marker::PhantomData<T>);
-        impl<T: Written> Visitor<'_> for Reader<T> {
-            type Value = Text<T>;
+        struct UnitVisitor<T>(core::marker::PhantomData<T>);
+        impl<T: UnitText> Visitor<'_> for UnitVisitor<T> {
+            type Value = WithUnit<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(T::LIKE)
+                f.write_str(T::EXPECTED)
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                text.parse().map(Text).map_err(|error| E::custom(format!("{text:?}: {error}")))
+                text.parse().map(WithUnit).map_err(|error| E::custom(format!("{text:?}: {error}")))
             }
         }
-        deserializer.deserialize_str(Reader(core::marker::PhantomData))
+        deserializer.deserialize_str(UnitVisitor(core::marker::PhantomData))
     }
 }
 
-impl<T: Written> JsonSchema for Text<T> {
+impl<T: UnitText> JsonSchema for WithUnit<T> {
     fn schema_name() -> Cow<'static, str> {
         T::NAME.into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "description": T::LIKE })
+        json_schema!({ "type": "string", "description": T::EXPECTED })
     }
 }
 
-/// One text or a list of them.
+/// One string or a list of strings.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct OneOrMore(pub Vec<String>);
 
 impl<'de> Deserialize<'de> for OneOrMore {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
+        struct OneOrMoreVisitor;
+        impl<'de> Visitor<'de> for OneOrMoreVisitor {
             type Value = OneOrMore;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text or a list of texts")
+                f.write_str("a string or a list of strings")
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
@@ -99,14 +99,14 @@ impl<'de> Deserialize<'de> for OneOrMore {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                let mut texts = Vec::new();
+                let mut strings = Vec::new();
                 while let Some(text) = list.next_element()? {
-                    texts.push(text);
+                    strings.push(text);
                 }
-                Ok(OneOrMore(texts))
+                Ok(OneOrMore(strings))
             }
         }
-        deserializer.deserialize_any(Reader)
+        deserializer.deserialize_any(OneOrMoreVisitor)
     }
 }
 
@@ -120,23 +120,23 @@ impl JsonSchema for OneOrMore {
     }
 }
 
-/// A value as people write it, without quotes. Sweeps name their values so, and claims theirs.
-pub(super) fn plain(value: &toml::Value) -> String {
+/// Formats a value without quotes. Sweeps and claims refer to values by this text.
+pub(super) fn text_of(value: &toml::Value) -> String {
     match value {
         toml::Value::String(text) => text.clone(),
         other => other.to_string(),
     }
 }
 
-/// One value or a list of them, each as text.
+/// One value or a list of values, each as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scalars(pub Vec<String>);
 
 impl<'de> Deserialize<'de> for Scalars {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(match toml::Value::deserialize(deserializer)? {
-            toml::Value::Array(list) => Self(list.iter().map(plain).collect()),
-            one => Self(vec![plain(&one)]),
+            toml::Value::Array(list) => Self(list.iter().map(text_of).collect()),
+            single => Self(vec![text_of(&single)]),
         })
     }
 }
@@ -147,23 +147,24 @@ impl JsonSchema for Scalars {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let one = json_schema!({ "type": ["string", "number", "boolean"] });
-        json_schema!({ "anyOf": [one, { "type": "array", "items": { "type": ["string", "number", "boolean"] } }] })
+        let scalar = json_schema!({ "type": ["string", "number", "boolean"] });
+        json_schema!({ "anyOf": [scalar, { "type": "array", "items": { "type": ["string", "number", "boolean"] } }] })
     }
 }
 
-/// A value of a parameter: text, a number or a truth, kept as the text that its owner reads.
+/// A parameter value: a string, a number or a boolean. The value is stored as a string, which the parameter's owner
+/// parses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scalar(pub String);
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl Visitor<'_> for Reader {
+        struct ScalarVisitor;
+        impl Visitor<'_> for ScalarVisitor {
             type Value = Scalar;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text with a unit, a number, true or false")
+                f.write_str("a string with a unit, a number, true or false")
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
@@ -179,10 +180,10 @@ impl<'de> Deserialize<'de> for Scalar {
             }
 
             fn visit_f64<E: Error>(self, value: f64) -> Result<Self::Value, E> {
-                Ok(Scalar(plain(&toml::Value::Float(value))))
+                Ok(Scalar(text_of(&toml::Value::Float(value))))
             }
         }
-        deserializer.deserialize_any(Reader)
+        deserializer.deserialize_any(ScalarVisitor)
     }
 }
 

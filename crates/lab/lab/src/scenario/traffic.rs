@@ -1,67 +1,70 @@
-//! The part of a scenario that says what is sent.
+//! A scenario's traffic patterns and phases.
 
-use super::text::{OneOrMore, Part, Rate, Size, Time};
+use super::text::{OneOrMore, Rate, Ratio, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Something that is sent. Which keys a kind reads stands at each; one that it does not read is refused.
+/// A traffic pattern. The description of each kind lists its keys; any other key is an error.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TrafficSpec {
-    /// What it is called: metrics begin with it.
+    /// The pattern name. Metric names begin with this name.
     pub name: String,
-    /// What it is.
+    /// The kind of traffic.
     pub kind: TrafficKind,
-    /// The law of its connections, where it is not the scenario's.
+    /// The law that the connections use; defaults to the scenario's law.
     pub law: Option<String>,
-    /// The queue that its packets wait in.
+    /// The packet priority; 0 is the highest.
     #[serde(default)]
     pub priority: u8,
-    /// Who sends: `"rack0.host0"`, `"rack[1-9].host0"`, `"host[0-23].rack[1-10]"` (the second from the left runs fastest), `"host[0-15]"`.
+    /// The senders: `"rack0.host0"`, `"rack[1-9].host0"`, `"host[0-15]"`, or `"host[0-23].rack[1-10]"`, where the
+    /// rack varies fastest.
     pub from: Option<OneOrMore>,
-    /// To whom: one for all, or as many as there are senders. For kinds that draw, the hosts to draw from.
+    /// The receivers: one for all senders, or one per sender. For random traffic, the hosts to draw from.
     pub to: Option<OneOrMore>,
-    /// Only the first so many senders.
+    /// Uses only the first `count` senders.
     pub count: Option<u32>,
-    /// From when on.
+    /// The start time.
     #[serde(default)]
     pub start: Time,
-    /// Until when; the end of the run where it is not given.
+    /// The end time; defaults to the end of the run.
     pub until: Option<Time>,
-    /// Each begins at a random time within this.
+    /// The maximum random delay that is added to the start of each flow.
     pub spread: Option<Time>,
-    /// So many begin together (`incast`), and the next `every` so much later.
+    /// The number of `incast` senders that start at the same time; the next group starts `every` later.
     pub together: Option<u32>,
-    /// See `together`; the period of `rotating-incast`; the mean time between two `requests` of a client.
+    /// The time between groups (see `together`), the period of `rotating-incast`, or the mean time between the
+    /// `requests` of a client.
     pub every: Option<Time>,
-    /// How many servers of a rack answer one of `requests`.
+    /// The number of servers in a rack that answer a request.
     pub fan: Option<u32>,
-    /// How many messages a sender of `closed-loop` sends.
+    /// The number of messages that each `closed-loop` sender sends.
     pub messages: Option<u32>,
-    /// From the end of a message of `closed-loop` to the next one's beginning.
+    /// The think time of a `closed-loop` sender, from the end of a message to the start of the next message.
     pub think: Option<Time>,
-    /// How large a message is.
+    /// The message size.
     pub size: Option<Size>,
-    /// What each sender offers on average.
+    /// The mean offered rate per sender.
     pub rate: Option<Rate>,
-    /// Each message of `uniform-random` or `closed-loop` has a connection of its own, with its first window.
+    /// Whether each message of `uniform-random` or `closed-loop` opens a new connection.
     #[serde(default)]
     pub fresh: bool,
-    /// A sender of `uniform-random` has only so many receivers, drawn once; `fresh` goes before it.
+    /// The number of receivers that each `uniform-random` sender draws once and keeps. Ignored if `fresh` is set.
     pub partners: Option<u32>,
-    /// How much of the capacity is offered; at most 1.
-    pub load: Option<Part>,
-    /// The published distribution of sizes.
+    /// The offered load as a fraction of the capacity; at most 1.
+    pub load: Option<Ratio>,
+    /// The name of a published message size distribution.
     pub sizes: Option<String>,
-    /// To whom `poisson-flows` go; other-racks.
+    /// The destinations of `poisson-flows`; defaults to `other-racks`.
     pub destinations: Option<DestinationSpec>,
-    /// The flows take the uplink that the first flow of this traffic takes.
+    /// The name of another traffic pattern. Flows take the same uplink as the first flow of that pattern.
     pub share_uplink_of: Option<String>,
 }
 
 impl TrafficSpec {
-    /// Whether it has no end of its own: its rates are measured, not its latencies.
+    /// Returns whether the pattern's flows have no fixed size. Such flows are measured by rate, and other flows by
+    /// latency.
     pub fn is_long(&self) -> bool {
         match self.kind {
             TrafficKind::LongFlows | TrafficKind::Phased => true,
@@ -75,54 +78,58 @@ impl TrafficSpec {
     }
 }
 
-/// What is sent.
+/// A kind of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrafficKind {
-    /// Flows that run from one time to another: from, to, count, start, until, spread.
+    /// Flows that run for a given time. Keys: from, to, count, start, until, spread.
     LongFlows,
-    /// Long flows of which each phase says how many run: from, to, count, spread.
+    /// Long flows whose number changes with the phase. Keys: from, to, count, spread.
     Phased,
-    /// Many to one: from, to, count, size, start, spread, together, every. Without a size they are long flows.
+    /// Many senders to one receiver; long flows if no size is given. Keys: from, to, count, size, start, spread,
+    /// together, every.
     Incast,
-    /// Many to one, and the one advances: from, to, count, size, every, start, until.
+    /// Many senders to one receiver, which changes every period. Keys: from, to, count, size, every, start, until.
     RotatingIncast,
-    /// Messages of one size to hosts drawn from a group: from, to, count, size, rate, fresh, partners, start, until.
+    /// Fixed-size messages to random hosts. Keys: from, to, count, size, rate, fresh, partners, start, until.
     UniformRandom,
-    /// Flows of a distribution at a load, from every host: load, sizes, rate, destinations, start, until. The load is that of `rate`
-    /// per host, or of its link.
+    /// Flows with random sizes and start times at a given load, from every host. Keys: load, sizes, rate,
+    /// destinations, start, until. The load is a fraction of `rate` per host, or of the host's link rate if `rate`
+    /// is not set.
     PoissonFlows,
-    /// Files that several servers of another rack send to a client at once: from (the clients; all hosts), fan, size (of the file), every,
-    /// start, until.
+    /// Clients request files, and several servers in another rack send each file at once. Keys: from (the clients;
+    /// all hosts by default), count, fan, size (of the file), every, start, until.
     Requests,
-    /// One message after the other, each when the one before is acknowledged: from, to, count, size, messages, think, fresh, spread,
-    /// start.
+    /// Each sender sends its next message when the previous message has been acknowledged. Keys: from, to, count, size,
+    /// messages, think, fresh, spread, start.
     ClosedLoop,
-    /// Each host to one other, drawn: from, count, size, start. Without a size they are long flows.
+    /// Each host sends to one other host, chosen at random; long flows if no size is given. Keys: from, count, size,
+    /// start.
     Permutation,
 }
 
-/// To whom `poisson-flows` go; each host there is as likely.
+/// The hosts from which `poisson-flows` draws destinations, with equal probability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DestinationSpec {
-    /// Hosts of other racks: all of the load crosses the uplinks.
+    /// Hosts in other racks, so the whole load crosses the uplinks.
     OtherRacks,
-    /// All other hosts, those of the same rack among them (HPCC's generator).
+    /// All other hosts, including those in the same rack (as in HPCC's generator).
     OtherHosts,
-    /// The same rack and those with higher numbers (PowerTCP's artifact).
+    /// Hosts in the same rack and in racks with higher numbers (as in PowerTCP's artifact).
     SameAndLaterRacks,
 }
 
-/// A part of a run that is measured by itself.
+/// A part of a run that is measured separately.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PhaseSpec {
-    /// What it is called.
+    /// The phase name.
     pub name: String,
-    /// When it begins; it ends where the next begins.
-    pub at: Time,
-    /// How many flows of each `phased` traffic run.
+    /// The start time. A phase ends when the next phase starts.
+    #[serde(rename = "at")]
+    pub start: Time,
+    /// The number of active flows for each `phased` traffic pattern.
     #[serde(default)]
     pub flows: BTreeMap<String, u32>,
 }

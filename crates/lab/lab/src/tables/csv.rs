@@ -1,28 +1,29 @@
-//! Rows as text: a header and a line per row. What is missing is an empty field; floats have as many digits as say them exactly.
+//! Writes rows as CSV: a header and one line per row. A missing value is an empty field. Floats are written with enough
+//! digits to be read back exactly.
 
 use super::{Cause, RowFile, TableInfo, Value};
 use ::csv::Writer;
 use core::fmt::Write;
 use std::fs::File;
 
-/// A file of rows as text.
+/// A CSV file of rows.
 pub(super) struct Csv {
-    to: Writer<File>,
-    /// One field as text, kept so that no field allocates.
+    writer: Writer<File>,
+    /// A buffer for one field, reused to avoid allocations.
     field: String,
 }
 
 impl Csv {
-    /// Begins a table with its header.
+    /// Creates a table and writes its header.
     pub(super) fn new(file: File, info: &TableInfo) -> Result<Self, Cause> {
-        let mut to = Writer::from_writer(file);
-        to.write_record(info.columns.iter().map(|column| column.name))?;
-        Ok(Self { to, field: String::new() })
+        let mut writer = Writer::from_writer(file);
+        writer.write_record(info.columns.iter().map(|column| column.name))?;
+        Ok(Self { writer, field: String::new() })
     }
 }
 
 impl RowFile for Csv {
-    fn row(&mut self, values: &[Value<'_>]) -> Result<(), Cause> {
+    fn write_row(&mut self, values: &[Value<'_>]) -> Result<(), Cause> {
         for value in values {
             self.field.clear();
             match value {
@@ -32,14 +33,14 @@ impl RowFile for Csv {
                 Value::Text(text) => self.field.push_str(text),
                 Value::Missing => {}
             }
-            self.to.write_field(&self.field)?;
+            self.writer.write_field(&self.field)?;
         }
-        // Ends the record: the fields are written already.
-        self.to.write_record(None::<&[u8]>)?;
+        // The fields are already written; an empty record ends the line.
+        self.writer.write_record(None::<&[u8]>)?;
         Ok(())
     }
 
     fn close(&mut self) -> Result<(), Cause> {
-        Ok(self.to.flush()?)
+        Ok(self.writer.flush()?)
     }
 }

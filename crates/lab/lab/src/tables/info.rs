@@ -1,46 +1,47 @@
-//! What every table holds: one description for both formats and for people.
+//! Describes every table, for both file formats and the reference page.
 
-/// A table: one kind of row.
+/// A table, which stores one kind of row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableInfo {
-    /// What it is called; its file has the format's ending behind.
+    /// The table name, which is also the file name without the extension.
     pub name: &'static str,
-    /// What a row of it is.
-    pub says: &'static str,
-    /// Its columns, in order.
+    /// What a row describes.
+    pub description: &'static str,
+    /// The columns, in order.
     pub columns: &'static [ColumnInfo],
 }
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColumnInfo {
-    /// What it is called, with its unit behind where it has one.
+    /// The column name, which ends with the unit if there is one.
     pub name: &'static str,
-    /// How its values are written.
-    pub kind: Kind,
-    /// What its values count.
+    /// The value type.
+    pub kind: ColumnKind,
+    /// The value unit.
     pub unit: Unit,
     /// Whether a value may be missing: null in Parquet, an empty field in CSV.
-    pub may_miss: bool,
-    /// What it says.
-    pub says: &'static str,
+    pub is_optional: bool,
+    /// What the values mean.
+    pub description: &'static str,
 }
 
-/// How the values of a column are written.
+/// A column type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Whole numbers, never negative, in 64 bits with a sign: so that a reader's differences do not wrap. Saturates at 2^63 - 1.
+pub enum ColumnKind {
+    /// Non-negative integers, stored as signed 64-bit integers so that differences do not wrap. Values saturate at
+    /// 2^63 - 1.
     Integer,
-    /// Floats of 64 bits. A window of packets is exact in them up to 2^29 packets.
+    /// 64-bit floats, which represent windows of up to 2^29 packets exactly.
     Real,
     /// True or false.
     Flag,
-    /// Text in UTF-8.
+    /// UTF-8 text.
     Text,
 }
 
-impl Kind {
-    /// What it is called.
+impl ColumnKind {
+    /// Returns the type name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Integer => "integer",
@@ -51,7 +52,7 @@ impl Kind {
     }
 }
 
-/// What the values of a column count.
+/// A column unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Picoseconds; times count from the start of the run.
@@ -62,16 +63,16 @@ pub enum Unit {
     Bytes,
     /// Packets.
     Packets,
-    /// How often something happened.
+    /// A number of events.
     Count,
-    /// Which one: a number in the plan.
+    /// An index into the plan.
     Number,
-    /// Nothing: text and flags.
+    /// No unit: text and flags.
     None,
 }
 
 impl Unit {
-    /// How the name of a column with this unit ends.
+    /// Returns the suffix for names of columns with this unit.
     pub const fn suffix(self) -> Option<&'static str> {
         match self {
             Self::Picoseconds => Some("_ps"),
@@ -82,7 +83,7 @@ impl Unit {
         }
     }
 
-    /// What it is called.
+    /// Returns the unit name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Picoseconds => "ps",
@@ -97,33 +98,34 @@ impl Unit {
 }
 
 impl ColumnInfo {
-    const fn integer(name: &'static str, unit: Unit, says: &'static str) -> Self {
-        Self { name, kind: Kind::Integer, unit, may_miss: false, says }
+    const fn integer(name: &'static str, unit: Unit, description: &'static str) -> Self {
+        Self { name, kind: ColumnKind::Integer, unit, is_optional: false, description }
     }
 
-    const fn number(name: &'static str, says: &'static str) -> Self {
-        Self::integer(name, Unit::Number, says)
+    const fn index(name: &'static str, description: &'static str) -> Self {
+        Self::integer(name, Unit::Number, description)
     }
 
     const fn window() -> Self {
-        let says = "what the law allows in flight";
-        Self { name: "window_packets", kind: Kind::Real, unit: Unit::Packets, may_miss: false, says }
+        let description = "what the law allows in flight";
+        let (kind, unit) = (ColumnKind::Real, Unit::Packets);
+        Self { name: "window_packets", kind, unit, is_optional: false, description }
     }
 
-    const fn at(says: &'static str) -> Self {
-        Self::integer("at_ps", Unit::Picoseconds, says)
+    const fn time(description: &'static str) -> Self {
+        Self::integer("at_ps", Unit::Picoseconds, description)
     }
 
-    const fn text(name: &'static str, says: &'static str) -> Self {
-        Self { name, kind: Kind::Text, unit: Unit::None, may_miss: false, says }
+    const fn text(name: &'static str, description: &'static str) -> Self {
+        Self { name, kind: ColumnKind::Text, unit: Unit::None, is_optional: false, description }
     }
 
-    const fn that_may_miss(self) -> Self {
-        Self { may_miss: true, ..self }
+    const fn optional(self) -> Self {
+        Self { is_optional: true, ..self }
     }
 }
 
-/// Which of [`TABLES`], by its place there.
+/// An index into [`TABLES`].
 #[derive(Clone, Copy)]
 pub(super) enum Table {
     Messages,
@@ -135,18 +137,19 @@ pub(super) enum Table {
     Decisions,
 }
 
-/// Every table that a run can write, in the order of this page and of what [`Tables::finish`](super::Tables::finish) lists.
+/// All tables that a run can write. The reference page and [`TableSink::finish`](super::TableSink::finish) use the same
+/// order.
 pub const TABLES: &[TableInfo] = &[
     TableInfo {
         name: "messages",
-        says: "a message that was acknowledged whole, in order of that time",
+        description: "a message that was acknowledged whole, in order of that time",
         columns: &[
-            ColumnInfo::number("message", "its index in the plan"),
+            ColumnInfo::index("message", "its index in the plan"),
             ColumnInfo::text("group", "the pattern it belongs to; missing where it belongs to none")
-                .that_may_miss(),
-            ColumnInfo::number("connection", "its connection's index in the plan"),
-            ColumnInfo::number("from", "the host that sent it"),
-            ColumnInfo::number("to", "the host that received it"),
+                .optional(),
+            ColumnInfo::index("connection", "its connection's index in the plan"),
+            ColumnInfo::index("from", "the host that sent it"),
+            ColumnInfo::index("to", "the host that received it"),
             ColumnInfo::text("law", "the law of its connection"),
             ColumnInfo::integer("start_ps", Unit::Picoseconds, "when the application handed it over"),
             ColumnInfo::integer(
@@ -165,20 +168,20 @@ pub const TABLES: &[TableInfo] = &[
     },
     TableInfo {
         name: "received",
-        says: "a message that is whole at its receiver",
+        description: "a message that is whole at its receiver",
         columns: &[
-            ColumnInfo::number("message", "its index in the plan"),
-            ColumnInfo::at("when its last missing byte arrived"),
+            ColumnInfo::index("message", "its index in the plan"),
+            ColumnInfo::time("when its last missing byte arrived"),
         ],
     },
     TableInfo {
         name: "drops",
-        says: "a packet that a switch dropped",
+        description: "a packet that a switch dropped",
         columns: &[
-            ColumnInfo::at("when"),
-            ColumnInfo::number("switch", "the switch"),
-            ColumnInfo::number("connection", "the connection that the packet belonged to"),
-            ColumnInfo::number("packet", "its number in the connection"),
+            ColumnInfo::time("when"),
+            ColumnInfo::index("switch", "the switch"),
+            ColumnInfo::index("connection", "the connection that the packet belonged to"),
+            ColumnInfo::index("packet", "its number in the connection"),
             ColumnInfo::text(
                 "cause",
                 "`buffer`: there was no room for it; `link`: every link that leads on was down",
@@ -187,11 +190,11 @@ pub const TABLES: &[TableInfo] = &[
     },
     TableInfo {
         name: "queues",
-        says: "a watched queue at one instant",
+        description: "a watched queue at one instant",
         columns: &[
-            ColumnInfo::at("when"),
-            ColumnInfo::number("switch", "the switch"),
-            ColumnInfo::number("port", "the egress port"),
+            ColumnInfo::time("when"),
+            ColumnInfo::index("switch", "the switch"),
+            ColumnInfo::index("port", "the egress port"),
             ColumnInfo::integer(
                 "waiting_bytes",
                 Unit::Bytes,
@@ -207,10 +210,10 @@ pub const TABLES: &[TableInfo] = &[
     },
     TableInfo {
         name: "senders",
-        says: "a watched connection at its sender, at one instant",
+        description: "a watched connection at its sender, at one instant",
         columns: &[
-            ColumnInfo::at("when"),
-            ColumnInfo::number("connection", "its index in the plan"),
+            ColumnInfo::time("when"),
+            ColumnInfo::index("connection", "its index in the plan"),
             ColumnInfo::window(),
             ColumnInfo::integer("in_flight_packets", Unit::Packets, "what is in flight"),
             ColumnInfo::integer(
@@ -222,10 +225,10 @@ pub const TABLES: &[TableInfo] = &[
     },
     TableInfo {
         name: "receivers",
-        says: "a watched connection at its receiver, at one instant",
+        description: "a watched connection at its receiver, at one instant",
         columns: &[
-            ColumnInfo::at("when"),
-            ColumnInfo::number("connection", "its index in the plan"),
+            ColumnInfo::time("when"),
+            ColumnInfo::index("connection", "its index in the plan"),
             ColumnInfo::integer(
                 "received_bytes",
                 Unit::Bytes,
@@ -235,31 +238,31 @@ pub const TABLES: &[TableInfo] = &[
     },
     TableInfo {
         name: "decisions",
-        says: "what the law of a watched connection saw in one ACK, and what it allows from then on",
+        description: "what the law of a watched connection saw in one ACK, and what it allows from then on",
         columns: &[
-            ColumnInfo::at("when"),
-            ColumnInfo::number("connection", "its index in the plan"),
-            ColumnInfo::number("packet", "the packet that caused the ACK, by its number in the connection"),
+            ColumnInfo::time("when"),
+            ColumnInfo::index("connection", "its index in the plan"),
+            ColumnInfo::index("packet", "the packet that caused the ACK, by its number in the connection"),
             ColumnInfo::integer("rtt_ns", Unit::Nanoseconds, "the round-trip time"),
             ColumnInfo {
                 name: "marked",
-                kind: Kind::Flag,
+                kind: ColumnKind::Flag,
                 unit: Unit::None,
-                may_miss: false,
-                says: "whether the ACK told of a mark",
+                is_optional: false,
+                description: "whether the ACK told of a mark",
             },
             ColumnInfo::integer(
                 "hop_delay_ns",
                 Unit::Nanoseconds,
                 "the largest delay at any hop, as the law read it; missing where no hop said",
             )
-            .that_may_miss(),
+            .optional(),
             ColumnInfo::integer(
                 "hop_queue_bytes",
                 Unit::Bytes,
                 "the largest queue at any hop, as the law read it; missing where no hop said",
             )
-            .that_may_miss(),
+            .optional(),
             ColumnInfo::window(),
         ],
     },
@@ -270,20 +273,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_column_tells_its_unit() {
+    fn every_column_name_ends_with_its_unit() {
         let suffixes = ["_ps", "_ns", "_us", "_ms", "_bytes", "_packets"];
         for column in TABLES.iter().flat_map(|table| table.columns) {
-            let ends = suffixes.into_iter().find(|suffix| column.name.ends_with(suffix));
-            assert_eq!(ends, column.unit.suffix(), "{}", column.name);
-            let measured = matches!(column.kind, Kind::Integer | Kind::Real);
-            assert_eq!(measured, column.unit != Unit::None, "{}", column.name);
-            assert!(!column.says.is_empty());
+            let suffix = suffixes.into_iter().find(|suffix| column.name.ends_with(suffix));
+            assert_eq!(suffix, column.unit.suffix(), "{}", column.name);
+            let is_number = matches!(column.kind, ColumnKind::Integer | ColumnKind::Real);
+            assert_eq!(is_number, column.unit != Unit::None, "{}", column.name);
+            assert!(!column.description.is_empty());
         }
     }
 
     #[test]
-    fn a_table_stands_at_its_place_with_columns_of_different_names() {
-        let places = [
+    fn every_table_has_its_index_and_distinct_columns() {
+        let tables = [
             (Table::Messages, "messages"),
             (Table::Received, "received"),
             (Table::Drops, "drops"),
@@ -292,8 +295,8 @@ mod tests {
             (Table::Receivers, "receivers"),
             (Table::Decisions, "decisions"),
         ];
-        assert_eq!(places.len(), TABLES.len());
-        for (table, name) in places {
+        assert_eq!(tables.len(), TABLES.len());
+        for (table, name) in tables {
             let info = TABLES[table as usize];
             assert_eq!(info.name, name);
             let mut names: Vec<&str> = info.columns.iter().map(|column| column.name).collect();

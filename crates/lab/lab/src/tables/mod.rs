@@ -1,16 +1,16 @@
-//! The rows of a run in files, written as they come: one file per kind of row, in Parquet or as text.
+//! Writes a run's rows to Parquet or CSV files as they occur, with one file per kind of row.
 //!
-//! A file is made when its first row comes, so a run without drops has no file of drops. Memory does not grow with the rows.
-//! [`Tables::finish`] closes the files and gives them their names, and must be called after a run that was broken off too: its rows up
-//! to there are then as readable as those of a whole one. Without it nothing is left. [`TABLES`] says what each column holds.
+//! The first row creates the file, so a run without drops has no drops file. Memory use does not grow with the number
+//! of rows. [`TableSink::finish`] closes the files and renames them to their final names. Call it after an interrupted
+//! run too, so that the rows written so far can be read. Without this call, all files are removed. [`TABLES`] describes
+//! the columns.
 
 mod csv;
 mod info;
 mod parquet;
 
-pub use info::{ColumnInfo, Kind, TABLES, TableInfo, Unit};
+pub use info::{ColumnInfo, ColumnKind, TABLES, TableInfo, Unit};
 
-use core::fmt;
 use core::ops::ControlFlow;
 use info::Table;
 use poseidon_plan::Plan;
@@ -24,17 +24,17 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How rows are written.
+/// A file format for rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// In columns, compressed: what every tool for data reads, and small.
+    /// Compressed columns, readable by most data tools.
     Parquet,
-    /// As text: what every eye reads.
+    /// Plain text.
     Csv,
 }
 
 impl Format {
-    /// What it is called, and how its files end.
+    /// Returns the format name, which is also the file extension.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Parquet => "parquet",
@@ -43,111 +43,105 @@ impl Format {
     }
 }
 
-/// A file that was written.
+/// A written file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileInfo {
-    /// Its name in the folder.
+    /// The file name.
     pub name: String,
-    /// How many rows it has.
+    /// The number of rows.
     pub rows: u64,
 }
 
-/// Why rows were not written.
-#[derive(Debug)]
-pub enum Error {
-    /// A file could not be made.
+/// An error while writing rows.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// A file cannot be created.
+    #[error("cannot create {}: {error}", .path.display())]
     Create {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// A file could not be written.
+    /// A file cannot be written.
+    #[error("cannot write {}: {error}", .path.display())]
     Write {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
-        error: Box<dyn core::error::Error + Send + Sync>,
+        /// The cause.
+        error: Cause,
     },
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Create { path, error } => write!(f, "cannot make {}: {error}", path.display()),
-            Self::Write { path, error } => write!(f, "cannot write {}: {error}", path.display()),
-        }
-    }
-}
+/// The cause of a write error, in either format.
+type Cause = Box<dyn core::error::Error + Send + Sync>;
 
-impl core::error::Error for Error {}
-
-/// A sink that writes every row to the file of its kind.
+/// A sink that writes each row to the file for its kind of row.
 ///
-/// After an error it takes rows without writing them, and breaks the run off the next time it is told of progress.
-pub struct Tables<'p> {
+/// After an error, the sink discards rows and interrupts the run at the next progress report.
+pub struct TableSink<'p> {
     folder: PathBuf,
     format: Format,
     plan: &'p Plan,
-    /// Per message of the plan: which of `names` its group has.
-    groups: Vec<u32>,
-    /// The names of the groups, behind that of no group.
-    names: Vec<Option<&'p str>>,
-    /// The files, as [`TABLES`] lists them.
-    files: Vec<Option<Written>>,
-    error: Option<Error>,
+    /// For each message in the plan, the index of its group in `group_names`.
+    message_groups: Vec<u32>,
+    /// The group names. The first entry is for messages without a group.
+    group_names: Vec<Option<&'p str>>,
+    /// The files, in the order of [`TABLES`].
+    files: Vec<Option<OpenFile>>,
+    error: Option<TableError>,
 }
 
-/// A file that rows go to. Fields are dropped in their order: the file is closed before its part is removed.
-struct Written {
+/// An open file. Fields are dropped in declaration order, so the file is closed before the temporary file is removed.
+struct OpenFile {
     file: Box<dyn RowFile>,
     rows: u64,
-    part: Part,
+    temporary: TemporaryFile,
 }
 
-/// What a file is called until it is whole; one that never gets its own name is removed.
-struct Part(PathBuf);
+/// The path of an incomplete file. On drop, a file that was not renamed is removed.
+struct TemporaryFile(PathBuf);
 
-impl Drop for Part {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        // A file that has its own name is no longer here.
+        // A renamed file no longer exists under this path.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-impl<'p> Tables<'p> {
-    /// Writes into `folder`, which is made with the first file. The rows are those of a run of `plan`, whose messages belong to `groups`;
-    /// a message of several belongs to the first.
+impl<'p> TableSink<'p> {
+    /// Creates a sink for a run of `plan`. `folder` is created along with the first file. A message that is in several
+    /// `groups` is assigned to the first of these groups.
     pub fn new(folder: &Path, format: Format, plan: &'p Plan, groups: &'p [Group]) -> Self {
-        let mut names = vec![None];
-        let mut of_message = vec![0; plan.messages.len()];
-        for (place, group) in (1..).zip(groups) {
-            names.push(Some(group.name.as_str()));
+        let mut group_names = vec![None];
+        let mut message_groups = vec![0; plan.messages.len()];
+        for (index, group) in (1..).zip(groups) {
+            group_names.push(Some(group.name.as_str()));
             for message in &group.messages {
-                if let Some(none @ 0) = of_message.get_mut(*message as usize) {
-                    *none = place;
+                if let Some(group @ 0) = message_groups.get_mut(message.index()) {
+                    *group = index;
                 }
             }
         }
         let files = TABLES.iter().map(|_| None).collect();
-        Self { folder: folder.into(), format, plan, groups: of_message, names, files, error: None }
+        Self { folder: folder.into(), format, plan, message_groups, group_names, files, error: None }
     }
 
-    /// Closes the files and lists those that there are. The first error of the run, if there was one, is returned here; files that it did not
-    /// concern are whole.
-    pub fn finish(mut self) -> Result<Vec<FileInfo>, Error> {
-        let mut made = Vec::new();
-        for (info, written) in TABLES.iter().zip(core::mem::take(&mut self.files)) {
-            let Some(Written { mut file, rows, part }) = written else { continue };
+    /// Closes the files and lists them, or returns the first error of the run. After an error, the other files are
+    /// still complete.
+    pub fn finish(mut self) -> Result<Vec<FileInfo>, TableError> {
+        let mut files = Vec::new();
+        for (info, open) in TABLES.iter().zip(core::mem::take(&mut self.files)) {
+            let Some(OpenFile { mut file, rows, temporary }) = open else { continue };
             let path = self.path(info);
             let closed = file.close();
             drop(file);
-            if let Err(error) = closed.and_then(|()| Ok(fs::rename(&part.0, &path)?)) {
-                self.error.get_or_insert(Error::Write { path, error });
+            if let Err(error) = closed.and_then(|()| Ok(fs::rename(&temporary.0, &path)?)) {
+                self.error.get_or_insert(TableError::Write { path, error });
             }
-            made.push(FileInfo { name: self.file_name(info), rows });
+            files.push(FileInfo { name: self.file_name(info), rows });
         }
-        self.error.map_or(Ok(made), Err)
+        self.error.map_or(Ok(files), Err)
     }
 
     fn file_name(&self, info: &TableInfo) -> String {
@@ -158,12 +152,13 @@ impl<'p> Tables<'p> {
         self.folder.join(self.file_name(info))
     }
 
-    /// Where a file is until it is closed. Another process that runs the same plan writes to another file.
-    fn part(&self, info: &TableInfo) -> Part {
-        Part(self.folder.join(format!(".{}.{}.part", self.file_name(info), std::process::id())))
+    /// Returns a file's temporary path, which is used until the file is closed. The path contains the process ID,
+    /// because several processes may run the same plan.
+    fn temporary_file(&self, info: &TableInfo) -> TemporaryFile {
+        TemporaryFile(self.folder.join(format!(".{}.{}.part", self.file_name(info), std::process::id())))
     }
 
-    /// Writes a row, or keeps the error.
+    /// Writes a row, or stores the first error.
     fn write<const COLUMNS: usize>(&mut self, table: Table, values: [Value<'_>; COLUMNS]) {
         if self.error.is_none()
             && let Err(error) = self.try_write(table, &values)
@@ -172,46 +167,46 @@ impl<'p> Tables<'p> {
         }
     }
 
-    fn try_write(&mut self, table: Table, values: &[Value<'_>]) -> Result<(), Error> {
-        let place = table as usize;
-        let info = &TABLES[place];
-        debug_assert_eq!(values.len(), info.columns.len(), "a value per column of {}", info.name);
-        if self.files[place].is_none() {
-            let part = self.part(info);
-            self.files[place] = Some(Written { file: self.make(info, &part)?, rows: 0, part });
+    fn try_write(&mut self, table: Table, values: &[Value<'_>]) -> Result<(), TableError> {
+        let index = table as usize;
+        let info = &TABLES[index];
+        debug_assert_eq!(values.len(), info.columns.len(), "{} needs one value per column", info.name);
+        if self.files[index].is_none() {
+            let temporary = self.temporary_file(info);
+            self.files[index] = Some(OpenFile { file: self.create(info, &temporary)?, rows: 0, temporary });
         }
-        let Some(written) = &mut self.files[place] else { return Ok(()) };
-        written.rows += 1;
-        written.file.row(values).map_err(|error| Error::Write { path: self.path(info), error })
+        let Some(open) = &mut self.files[index] else { return Ok(()) };
+        open.rows += 1;
+        open.file.write_row(values).map_err(|error| TableError::Write { path: self.path(info), error })
     }
 
-    fn make(&self, info: &TableInfo, part: &Part) -> Result<Box<dyn RowFile>, Error> {
+    fn create(&self, info: &TableInfo, temporary: &TemporaryFile) -> Result<Box<dyn RowFile>, TableError> {
         let path = self.path(info);
-        let made = fs::create_dir_all(&self.folder).and_then(|()| File::create(&part.0));
-        let file = made.map_err(|error| Error::Create { path: path.clone(), error })?;
-        let begun: Result<Box<dyn RowFile>, Cause> = match self.format {
+        let created = fs::create_dir_all(&self.folder).and_then(|()| File::create(&temporary.0));
+        let file = created.map_err(|error| TableError::Create { path: path.clone(), error })?;
+        let table: Result<Box<dyn RowFile>, Cause> = match self.format {
             Format::Parquet => parquet::Parquet::new(file, info).map(|file| Box::new(file) as _),
             Format::Csv => csv::Csv::new(file, info).map(|file| Box::new(file) as _),
         };
-        begun.map_err(|error| Error::Write { path, error })
+        table.map_err(|error| TableError::Write { path, error })
     }
 }
 
-impl Sink for Tables<'_> {
-    fn message(&mut self, row: MessageRow) {
+impl Sink for TableSink<'_> {
+    fn record_message(&mut self, row: MessageRow) {
         let plan = self.plan;
-        let connection = plan.messages[row.message as usize].connection;
-        let ends = plan.connections[connection as usize];
-        let group = self.names[self.groups[row.message as usize] as usize];
+        let connection = plan.messages[row.message.index()].connection;
+        let endpoints = plan.connections[connection.index()];
+        let group = self.group_names[self.message_groups[row.message.index()] as usize];
         self.write(
             Table::Messages,
             [
-                row.message.into(),
+                row.message.get().into(),
                 group.map_or(Value::Missing, Value::Text),
-                connection.into(),
-                ends.from.into(),
-                ends.to.into(),
-                Value::Text(plan.laws[ends.law as usize].law()),
+                connection.get().into(),
+                endpoints.from.get().into(),
+                endpoints.to.get().into(),
+                Value::Text(plan.laws[endpoints.law as usize].law_name()),
                 row.start.get().into(),
                 row.acknowledged.get().into(),
                 (row.acknowledged - row.start).get().into(),
@@ -221,11 +216,11 @@ impl Sink for Tables<'_> {
         );
     }
 
-    fn received(&mut self, row: ReceivedRow) {
-        self.write(Table::Received, [row.message.into(), row.at.get().into()]);
+    fn record_received(&mut self, row: ReceivedRow) {
+        self.write(Table::Received, [row.message.get().into(), row.time.get().into()]);
     }
 
-    fn drop(&mut self, row: DropRow) {
+    fn record_drop(&mut self, row: DropRow) {
         let cause = match row.cause {
             DropCause::Buffer => "buffer",
             DropCause::Link => "link",
@@ -233,35 +228,35 @@ impl Sink for Tables<'_> {
         self.write(
             Table::Drops,
             [
-                row.at.get().into(),
-                row.switch.into(),
-                row.connection.into(),
+                row.time.get().into(),
+                row.switch.get().into(),
+                row.connection.get().into(),
                 row.packet.into(),
                 Value::Text(cause),
             ],
         );
     }
 
-    fn queue(&mut self, row: QueueRow) {
+    fn record_queue(&mut self, row: QueueRow) {
         self.write(
             Table::Queues,
             [
-                row.at.get().into(),
-                row.switch.into(),
-                row.port.into(),
-                row.waiting.get().into(),
+                row.time.get().into(),
+                row.switch.get().into(),
+                row.port.get().into(),
+                row.queued.get().into(),
                 row.delay.get().into(),
                 row.sent.get().into(),
             ],
         );
     }
 
-    fn sender(&mut self, row: SenderRow) {
+    fn record_sender(&mut self, row: SenderRow) {
         self.write(
             Table::Senders,
             [
-                row.at.get().into(),
-                row.connection.into(),
+                row.time.get().into(),
+                row.connection.get().into(),
                 row.window.into(),
                 row.in_flight.into(),
                 row.srtt.get().into(),
@@ -269,16 +264,19 @@ impl Sink for Tables<'_> {
         );
     }
 
-    fn receiver(&mut self, row: ReceiverRow) {
-        self.write(Table::Receivers, [row.at.get().into(), row.connection.into(), row.received.get().into()]);
+    fn record_receiver(&mut self, row: ReceiverRow) {
+        self.write(
+            Table::Receivers,
+            [row.time.get().into(), row.connection.get().into(), row.received.get().into()],
+        );
     }
 
-    fn decision(&mut self, row: DecisionRow) {
+    fn record_decision(&mut self, row: DecisionRow) {
         self.write(
             Table::Decisions,
             [
-                row.at.get().into(),
-                row.connection.into(),
+                row.time.get().into(),
+                row.connection.get().into(),
                 row.packet.into(),
                 row.rtt.get().into(),
                 Value::Flag(row.marked),
@@ -289,7 +287,7 @@ impl Sink for Tables<'_> {
         );
     }
 
-    fn progress(&mut self, _: Progress) -> ControlFlow<()> {
+    fn on_progress(&mut self, _: Progress) -> ControlFlow<()> {
         if self.error.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
@@ -318,19 +316,16 @@ impl From<u32> for Value<'_> {
 
 impl From<Packets> for Value<'_> {
     fn from(value: Packets) -> Self {
-        // Exact: windows have fewer than 53 bits, and the divisor is a power of two.
+        // The quotient is exact, because windows have fewer than 53 bits and the divisor is a power of two.
         Self::Real(value.q24() as f64 / Packets::ONE.q24() as f64)
     }
 }
 
-/// Why a format failed, whichever it is.
-type Cause = Box<dyn core::error::Error + Send + Sync>;
-
-/// A file that takes rows.
+/// A file of rows.
 trait RowFile {
-    /// Takes a row: a value per column.
-    fn row(&mut self, values: &[Value<'_>]) -> Result<(), Cause>;
+    /// Writes a row, with one value per column.
+    fn write_row(&mut self, values: &[Value<'_>]) -> Result<(), Cause>;
 
-    /// Writes what waits, and whatever a reader needs. Nothing comes after.
+    /// Writes buffered rows and the footer. No more rows may be written.
     fn close(&mut self) -> Result<(), Cause>;
 }

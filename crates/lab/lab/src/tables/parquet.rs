@@ -1,9 +1,9 @@
-//! Rows in columns: Parquet with Snappy, without arrow.
+//! Writes rows as Parquet with Snappy compression, without the `arrow` crate.
 //!
-//! Rows wait in memory until they fill a row group; what a group costs after it is written is its line in the footer. The footer comes
-//! last, so a file that is not closed cannot be read.
+//! Rows are buffered until they fill a row group. Once a group is written, only its footer entry stays in memory.
+//! The footer comes last, so a file that is not closed cannot be read.
 
-use super::{Cause, Kind, RowFile, TableInfo, Unit, Value};
+use super::{Cause, ColumnInfo, ColumnKind, RowFile, TableInfo, Unit, Value};
 use ::parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical};
 use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use ::parquet::errors::ParquetError;
@@ -14,87 +14,89 @@ use ::parquet::schema::types::{ColumnPath, Type};
 use std::fs::File;
 use std::sync::Arc;
 
-/// Rows of a row group: a few MB of the widest table.
-const GROUP: usize = 65_536;
+/// The number of rows per row group. A row group of the widest table takes a few MB.
+const ROWS_PER_GROUP: usize = 65_536;
 
-/// A file of rows in columns.
+/// A Parquet file of rows.
 pub(super) struct Parquet {
-    to: SerializedFileWriter<File>,
+    writer: SerializedFileWriter<File>,
     columns: Vec<Column>,
-    /// Rows that wait to be written.
-    waiting: usize,
+    /// The number of buffered rows.
+    buffered_rows: usize,
 }
 
 impl Parquet {
-    /// Begins a table. What its columns say goes into the file too.
+    /// Creates a table and stores the column descriptions in the file metadata.
     pub(super) fn new(file: File, info: &TableInfo) -> Result<Self, Cause> {
-        let to = SerializedFileWriter::new(file, Arc::new(schema(info)?), Arc::new(properties(info)))?;
-        let columns = info.columns.iter().map(|column| Column::new(column.kind, column.may_miss)).collect();
-        Ok(Self { to, columns, waiting: 0 })
+        let writer = SerializedFileWriter::new(file, Arc::new(schema(info)?), Arc::new(properties(info)))?;
+        let columns =
+            info.columns.iter().map(|column| Column::new(column.kind, column.is_optional)).collect();
+        Ok(Self { writer, columns, buffered_rows: 0 })
     }
 
-    /// Writes the rows that wait as a group.
+    /// Writes the buffered rows as a row group.
     fn write_group(&mut self) -> Result<(), ParquetError> {
-        let mut group = self.to.next_row_group()?;
+        let mut group = self.writer.next_row_group()?;
         for column in &mut self.columns {
-            let Some(mut to) = group.next_column()? else { break };
-            column.write(&mut to)?;
-            to.close()?;
+            let Some(mut writer) = group.next_column()? else { break };
+            column.write(&mut writer)?;
+            writer.close()?;
         }
         group.close()?;
-        self.waiting = 0;
+        self.buffered_rows = 0;
         Ok(())
     }
 }
 
 impl RowFile for Parquet {
-    fn row(&mut self, values: &[Value<'_>]) -> Result<(), Cause> {
+    fn write_row(&mut self, values: &[Value<'_>]) -> Result<(), Cause> {
         for (column, value) in self.columns.iter_mut().zip(values) {
             column.push(*value);
         }
-        self.waiting += 1;
-        if self.waiting == GROUP {
+        self.buffered_rows += 1;
+        if self.buffered_rows == ROWS_PER_GROUP {
             self.write_group()?;
         }
         Ok(())
     }
 
     fn close(&mut self) -> Result<(), Cause> {
-        if self.waiting > 0 {
+        if self.buffered_rows > 0 {
             self.write_group()?;
         }
-        self.to.finish()?;
+        self.writer.finish()?;
         Ok(())
     }
 }
 
-/// A table's columns as Parquet has them.
+/// Returns the Parquet schema of a table.
 fn schema(info: &TableInfo) -> Result<Type, ParquetError> {
     let mut fields = Vec::with_capacity(info.columns.len());
     for column in info.columns {
         let (physical, logical) = match column.kind {
-            Kind::Integer => (Physical::INT64, None),
-            Kind::Real => (Physical::DOUBLE, None),
-            Kind::Flag => (Physical::BOOLEAN, None),
-            Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            ColumnKind::Integer => (Physical::INT64, None),
+            ColumnKind::Real => (Physical::DOUBLE, None),
+            ColumnKind::Flag => (Physical::BOOLEAN, None),
+            ColumnKind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
         };
-        let repetition = if column.may_miss { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+        let repetition = if column.is_optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
         let field = Type::primitive_type_builder(column.name, physical);
         fields.push(Arc::new(field.with_logical_type(logical).with_repetition(repetition).build()?));
     }
     Type::group_type_builder(info.name).with_fields(fields).build()
 }
 
-/// How a table is written.
+/// Returns the writer properties of a table.
 fn properties(info: &TableInfo) -> WriterProperties {
-    let says = info.columns.iter().map(|column| KeyValue::new(column.name.into(), column.says.to_string()));
-    // Statistics per group are enough to skip groups; those per page would stay in memory until the end.
+    let description = |column: &ColumnInfo| KeyValue::new(column.name.into(), column.description.to_string());
+    // Per-group statistics are enough to skip groups. Per-page statistics would stay in memory until the end.
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
-        .set_key_value_metadata(Some(says.collect()));
-    // Times hardly repeat, and rows come in order of time: differences are small where a dictionary would be as long as the column.
+        .set_key_value_metadata(Some(info.columns.iter().map(description).collect()));
+    // Times rarely repeat, so a dictionary would be as long as the column. Rows are in chronological order, so
+    // differences are small.
     for column in info.columns.iter().filter(|column| column.unit == Unit::Picoseconds) {
         properties = properties
             .set_column_dictionary_enabled(ColumnPath::from(column.name), false)
@@ -103,14 +105,14 @@ fn properties(info: &TableInfo) -> WriterProperties {
     properties.build()
 }
 
-/// The values of a column that wait to be written.
+/// The buffered values of a column.
 struct Column {
     values: Values,
-    /// Per row, of a column where values may miss: one if there is a value, zero if there is none.
-    present: Option<Vec<i16>>,
+    /// For an optional column, the definition level of each row: one if the row has a value, otherwise zero.
+    definition_levels: Option<Vec<i16>>,
 }
 
-/// Values that are there.
+/// The values that are not missing.
 enum Values {
     Integer(Vec<i64>),
     Real(Vec<f64>),
@@ -119,58 +121,58 @@ enum Values {
 }
 
 impl Column {
-    fn new(kind: Kind, may_miss: bool) -> Self {
+    fn new(kind: ColumnKind, is_optional: bool) -> Self {
         let values = match kind {
-            Kind::Integer => Values::Integer(Vec::new()),
-            Kind::Real => Values::Real(Vec::new()),
-            Kind::Flag => Values::Flag(Vec::new()),
-            Kind::Text => Values::Text(Vec::new()),
+            ColumnKind::Integer => Values::Integer(Vec::new()),
+            ColumnKind::Real => Values::Real(Vec::new()),
+            ColumnKind::Flag => Values::Flag(Vec::new()),
+            ColumnKind::Text => Values::Text(Vec::new()),
         };
-        Self { values, present: may_miss.then(Vec::new) }
+        Self { values, definition_levels: is_optional.then(Vec::new) }
     }
 
     fn push(&mut self, value: Value<'_>) {
-        if let Some(present) = &mut self.present {
-            present.push(i16::from(value != Value::Missing));
+        if let Some(levels) = &mut self.definition_levels {
+            levels.push(i16::from(value != Value::Missing));
         }
         match (&mut self.values, value) {
             (Values::Integer(values), Value::Integer(value)) => values.push(value),
             (Values::Real(values), Value::Real(value)) => values.push(value),
             (Values::Flag(values), Value::Flag(value)) => values.push(value),
             (Values::Text(values), Value::Text(value)) => {
-                // Names repeat: rows in a row share one.
+                // Names often repeat, so equal names in consecutive rows share the same bytes.
                 let last = values.last().filter(|last| last.data() == value.as_bytes());
                 let shared = last.cloned().unwrap_or_else(|| value.into());
                 values.push(shared);
             }
-            (_, Value::Missing) if self.present.is_some() => {}
-            (_, value) => unreachable!("{value:?} is not of the column's kind"),
+            (_, Value::Missing) if self.definition_levels.is_some() => {}
+            (_, value) => unreachable!("{value:?} does not match the type of the column"),
         }
     }
 
-    /// Writes the values and forgets them.
-    fn write(&mut self, to: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
-        let present = self.present.as_deref();
+    /// Writes the values and clears the buffer.
+    fn write(&mut self, writer: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
+        let levels = self.definition_levels.as_deref();
         match &mut self.values {
             Values::Integer(values) => {
-                to.typed::<Int64Type>().write_batch(values, present, None)?;
+                writer.typed::<Int64Type>().write_batch(values, levels, None)?;
                 values.clear();
             }
             Values::Real(values) => {
-                to.typed::<DoubleType>().write_batch(values, present, None)?;
+                writer.typed::<DoubleType>().write_batch(values, levels, None)?;
                 values.clear();
             }
             Values::Flag(values) => {
-                to.typed::<BoolType>().write_batch(values, present, None)?;
+                writer.typed::<BoolType>().write_batch(values, levels, None)?;
                 values.clear();
             }
             Values::Text(values) => {
-                to.typed::<ByteArrayType>().write_batch(values, present, None)?;
+                writer.typed::<ByteArrayType>().write_batch(values, levels, None)?;
                 values.clear();
             }
         }
-        if let Some(present) = &mut self.present {
-            present.clear();
+        if let Some(levels) = &mut self.definition_levels {
+            levels.clear();
         }
         Ok(())
     }

@@ -1,18 +1,18 @@
-//! Each host to each other.
+//! All-to-all traffic.
 
 use super::error::{check_above_zero, check_hosts};
-use super::{Class, Pattern, PatternError, Traffic};
+use super::{Pattern, PatternError, Traffic, TrafficClass};
 use crate::traffic::Amount;
-use poseidon_types::{Bytes, Picos};
+use poseidon_types::{Bytes, HostId, Picos};
 
-/// Each host sends to each other, all at once: `n (n - 1)` messages.
+/// Every host sends a message to every other host at the same time, for a total of `n (n - 1)` messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllToAll {
-    /// Who takes part; at least two.
-    pub hosts: Vec<u32>,
-    /// How much goes from each to each.
+    /// The hosts, at least two.
+    pub hosts: Vec<HostId>,
+    /// The message size.
     pub size: Bytes,
-    /// When.
+    /// The time at which all hosts start sending.
     pub start: Picos,
 }
 
@@ -22,16 +22,16 @@ impl Pattern for AllToAll {
         hosts * (hosts - 1.0).max(0.0)
     }
 
-    fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
+    fn generate(&self, class: &TrafficClass) -> Result<Traffic, PatternError> {
         check_hosts(&self.hosts, 2)?;
         check_above_zero(self.size.is_zero(), "size")?;
         let mut traffic = Traffic::default();
-        // Everyone to the next first, then everyone to the one after: where a backend serves connections in their order, not
-        // everyone begins with the same host.
+        // Each host starts with the next host in the list. If all hosts used the same order, a backend that serves
+        // connections in order would overload the first receiver.
         for shift in 1..self.hosts.len() {
             for (from, to) in self.hosts.iter().zip(self.hosts.iter().cycle().skip(shift)) {
-                let connection = traffic.connect(class.connection(*from, *to, 0));
-                traffic.send(connection, self.start, Amount::Exactly(self.size));
+                let connection = traffic.add_connection(class.connection(*from, *to, 0));
+                traffic.add_message(connection, self.start, Amount::Exactly(self.size));
             }
         }
         Ok(traffic.grouped(&class.name))
@@ -41,12 +41,12 @@ impl Pattern for AllToAll {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::patterns::test_hosts::{connection_ends, hosts};
 
     #[test]
-    fn each_sends_to_each_other_once() {
-        let all = AllToAll { hosts: vec![5, 6, 7], size: Bytes::new(9), start: Picos::ZERO };
-        let traffic = all.traffic(&Class::new(1, "all")).expect("a pattern");
-        let ends: Vec<_> = traffic.connections.iter().map(|c| (c.from, c.to)).collect();
-        assert_eq!(ends, [(5, 6), (6, 7), (7, 5), (5, 7), (6, 5), (7, 6)]);
+    fn each_host_sends_to_every_other_host_once() {
+        let pattern = AllToAll { hosts: hosts(5..8), size: Bytes::new(9), start: Picos::ZERO };
+        let traffic = pattern.generate(&TrafficClass::new(1, "all")).expect("the pattern is valid");
+        assert_eq!(connection_ends(&traffic), [(5, 6), (6, 7), (7, 5), (5, 7), (6, 5), (7, 6)]);
     }
 }

@@ -1,38 +1,37 @@
-//! One message after the other.
+//! Closed-loop traffic, in which each message starts after the previous message.
 
-use super::arrivals::spread;
+use super::arrivals::start_offset;
 use super::error::{check_above_zero, check_ends};
-use super::pairs::Twins;
-use super::{Class, Pattern, PatternError, Traffic};
+use super::pairs::PairCounters;
+use super::{Pattern, PatternError, Traffic, TrafficClass};
 use crate::traffic::{Amount, Event};
-use poseidon_types::{Bytes, Picos};
+use poseidon_types::{Bytes, HostId, Picos};
 
-/// Senders that send one message after the other: the next begins when the one before is acknowledged and the sender has thought
-/// about it (RPM fig. 5).
+/// Closed-loop senders. Each message starts one think time after the previous message is acknowledged (RPM fig. 5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClosedLoop {
-    /// From whom to whom.
-    pub ends: Vec<(u32, u32)>,
-    /// How large a message is.
+    /// The sender and receiver of each loop.
+    pub ends: Vec<(HostId, HostId)>,
+    /// The message size.
     pub size: Bytes,
-    /// How many each sends.
+    /// The number of messages per sender.
     pub count: u32,
-    /// From one message's end to the next one's beginning.
+    /// The delay between a message's acknowledgment and the start of the next message.
     pub think: Picos,
-    /// Over what.
-    pub over: Over,
-    /// When they begin.
+    /// Whether a sender's messages share one connection.
+    pub connections: ConnectionReuse,
+    /// The earliest start time.
     pub start: Picos,
-    /// Each begins at a time of its own, drawn from `start` to so much later.
+    /// Each sender starts at a random time between `start` and `start + spread`.
     pub spread: Picos,
 }
 
-/// What the messages of a sender are sent over.
+/// Whether a sender's messages share one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
-    /// One connection, which keeps its window.
+pub enum ConnectionReuse {
+    /// All messages share one connection, which keeps its window between messages.
     OneConnection,
-    /// A new connection for each, which begins with the law's first window.
+    /// Each message uses a new connection, which starts with the law's initial window.
     NewConnections,
 }
 
@@ -41,32 +40,32 @@ impl Pattern for ClosedLoop {
         self.ends.len() as f64 * f64::from(self.count)
     }
 
-    fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
+    fn generate(&self, class: &TrafficClass) -> Result<Traffic, PatternError> {
         check_above_zero(self.size.is_zero(), "size")?;
         let mut traffic = Traffic::default();
-        let mut twins = Twins::default();
+        let mut counters = PairCounters::default();
         for &(from, to) in &self.ends {
             check_ends(from, to)?;
-            // Above the counters of its messages.
-            let sender = twins.next(from, to) << 32;
-            // The connection and the message before.
-            let mut before = None;
+            // The lower 32 bits hold the message counter.
+            let sender = counters.next(from, to) << 32;
+            // The previous message's connection and ID.
+            let mut previous = None;
             for counter in 0..self.count {
-                let connection = match (self.over, before) {
-                    (Over::OneConnection, Some((connection, _))) => connection,
-                    (Over::OneConnection | Over::NewConnections, _) => {
-                        traffic.connect(class.connection(from, to, sender | u64::from(counter)))
+                let connection = match (self.connections, previous) {
+                    (ConnectionReuse::OneConnection, Some((connection, _))) => connection,
+                    (ConnectionReuse::OneConnection | ConnectionReuse::NewConnections, _) => {
+                        traffic.add_connection(class.connection(from, to, sender | u64::from(counter)))
                     }
                 };
-                let at = match before {
-                    None => self.start + spread(class.chance_of(from, to, sender), self.spread),
+                let start = match previous {
+                    None => self.start + start_offset(class.connection_key(from, to, sender), self.spread),
                     Some(_) => self.think,
                 };
-                let message = traffic.send(connection, at, Amount::Exactly(self.size));
-                if let Some((_, before)) = before {
-                    traffic.wait(message, Event::Acknowledged, before);
+                let message = traffic.add_message(connection, start, Amount::Exactly(self.size));
+                if let Some((_, previous)) = previous {
+                    traffic.add_dependency(message, Event::Acknowledged, previous);
                 }
-                before = Some((connection, message));
+                previous = Some((connection, message));
             }
         }
         Ok(traffic.grouped(&class.name))
@@ -76,36 +75,46 @@ impl Pattern for ClosedLoop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::traffic::After;
+    use crate::patterns::test_hosts::ends;
+    use crate::traffic::Dependency;
+    use poseidon_types::MessageId;
 
-    fn rpm(over: Over) -> Traffic {
+    fn generate(connections: ConnectionReuse) -> Traffic {
         let pattern = ClosedLoop {
-            ends: vec![(0, 10), (1, 11)],
+            ends: ends(&[(0, 10), (1, 11)]),
             size: Bytes::new(14_600),
             count: 3,
-            think: "1 ms".parse().expect("a time"),
-            over,
+            think: "1 ms".parse().expect("the time is valid"),
+            connections,
             start: Picos::new(5),
             spread: Picos::ZERO,
         };
-        pattern.traffic(&Class::new(1, "loop")).expect("a pattern")
+        pattern.generate(&TrafficClass::new(1, "loop")).expect("the pattern is valid")
     }
 
     #[test]
-    fn each_message_waits_for_the_one_before() {
-        let traffic = rpm(Over::OneConnection);
-        let at: Vec<u64> = traffic.messages.iter().map(|message| message.at.get()).collect();
+    fn each_message_depends_on_the_previous_one() {
+        let traffic = generate(ConnectionReuse::OneConnection);
+        let starts: Vec<u64> = traffic.messages.iter().map(|message| message.start.get()).collect();
         let think = 1_000_000_000;
-        assert_eq!(at, [5, think, think, 5, think, think]);
-        let waits = |message, then| After { message, event: Event::Acknowledged, then };
-        assert_eq!(traffic.after, [waits(0, 1), waits(1, 2), waits(3, 4), waits(4, 5)]);
+        assert_eq!(starts, [5, think, think, 5, think, think]);
+        let dependency = |prerequisite, dependent| Dependency {
+            prerequisite: MessageId::new(prerequisite),
+            event: Event::Acknowledged,
+            dependent: MessageId::new(dependent),
+        };
+        let expected = [(0, 1), (1, 2), (3, 4), (4, 5)];
+        assert_eq!(traffic.dependencies, expected.map(|(first, second)| dependency(first, second)));
     }
 
     #[test]
-    fn connections_are_kept_or_new() {
-        assert_eq!(rpm(Over::OneConnection).connections.len(), 2);
-        let new = rpm(Over::NewConnections);
+    fn connections_are_reused_only_on_request() {
+        assert_eq!(generate(ConnectionReuse::OneConnection).connections.len(), 2);
+        let new = generate(ConnectionReuse::NewConnections);
         assert_eq!(new.connections.len(), 6);
-        assert_ne!(new.connections[0].entropy, new.connections[1].entropy, "each finds its own way");
+        assert_ne!(
+            new.connections[0].entropy, new.connections[1].entropy,
+            "each connection has different entropy"
+        );
     }
 }

@@ -1,50 +1,50 @@
-//! Why a pattern or a text that describes one is refused.
+//! Errors in patterns and in the files that describe them.
 
 use core::fmt;
-use poseidon_types::{Bytes, Picos};
+use poseidon_types::{Bytes, HostId, Picos};
 
-/// Why a pattern is refused.
+/// The reason that a pattern was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PatternError {
-    /// It needs more hosts.
+    /// The pattern needs more hosts.
     TooFewHosts {
-        /// At least.
+        /// The minimum number of hosts.
         needed: usize,
-        /// What it was given.
-        given: usize,
+        /// The actual number of hosts.
+        actual: usize,
     },
     /// A host would send to itself.
-    ToItself(u32),
-    /// A host is named twice.
-    Twice(u32),
-    /// A host is not of the topology.
-    NoSuchHost(u32),
-    /// A number must be above zero.
+    SelfTraffic(HostId),
+    /// A host is listed twice.
+    DuplicateHost(HostId),
+    /// A host is not part of the topology.
+    UnknownHost(HostId),
+    /// The named quantity is zero but must be positive.
     Zero(&'static str),
-    /// A size cannot be divided among so many.
+    /// The size is too small to divide into this many parts.
     TooSmall {
-        /// The size.
+        /// The size to divide.
         size: Bytes,
-        /// How many.
+        /// The number of parts.
         parts: usize,
     },
-    /// A rack has fewer hosts than a request asks.
+    /// A rack has fewer hosts than a request requires.
     RackTooSmall {
-        /// Its number.
+        /// The rack number.
         rack: u32,
-        /// Its hosts.
+        /// The number of hosts in the rack.
         hosts: u32,
-        /// How many answer.
+        /// The number of servers per request.
         fan: u32,
     },
-    /// There is only one rack.
-    OneRack,
-    /// It ends, or goes on, before it begins.
-    Backwards {
-        /// When it begins.
+    /// The topology has only one rack.
+    SingleRack,
+    /// An interval is empty because it does not end after it begins.
+    EmptyInterval {
+        /// The start of the interval.
         from: Picos,
-        /// When it ends.
+        /// The end of the interval.
         until: Picos,
     },
 }
@@ -52,22 +52,24 @@ pub enum PatternError {
 impl fmt::Display for PatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooFewHosts { needed, given } => {
-                write!(f, "{given} hosts are too few: give it at least {needed}")
+            Self::TooFewHosts { needed, actual } => {
+                write!(f, "the pattern needs at least {needed} hosts but has {actual}")
             }
-            Self::ToItself(host) => write!(f, "host {host} would send to itself: take it out of one list"),
-            Self::Twice(host) => write!(f, "host {host} is named twice: name it once"),
-            Self::NoSuchHost(host) => write!(f, "host {host} is not of the topology"),
-            Self::Zero(what) => write!(f, "{what} must be above zero"),
+            Self::SelfTraffic(host) => {
+                write!(f, "host {} would send to itself: remove it from one list", host.get())
+            }
+            Self::DuplicateHost(host) => write!(f, "host {} is listed twice: list it once", host.get()),
+            Self::UnknownHost(host) => write!(f, "host {} is not part of the topology", host.get()),
+            Self::Zero(quantity) => write!(f, "{quantity} must be above zero"),
             Self::TooSmall { size, parts } => {
-                write!(f, "{size} cannot be divided among {parts}: each needs a byte")
+                write!(f, "{size} cannot be divided into {parts} parts: each part needs at least one byte")
             }
             Self::RackTooSmall { rack, hosts, fan } => {
-                write!(f, "rack {rack} has {hosts} hosts, and {fan} are to answer: lower the fan")
+                write!(f, "rack {rack} has {hosts} hosts, but a request needs {fan}: lower the fan")
             }
-            Self::OneRack => f.write_str("there is no other rack: add one, or choose among all hosts"),
-            Self::Backwards { from, until } => {
-                write!(f, "it begins at {from} and ends at {until}: put the end behind the beginning")
+            Self::SingleRack => f.write_str("there is no other rack: add one, or choose among all hosts"),
+            Self::EmptyInterval { from, until } => {
+                write!(f, "it begins at {from} and ends at {until}: move the end after the beginning")
             }
         }
     }
@@ -75,24 +77,24 @@ impl fmt::Display for PatternError {
 
 impl core::error::Error for PatternError {}
 
-/// Why a text cannot be read.
+/// A syntax error in a text file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextError {
-    /// The number of its line, from one.
+    /// The line number, starting at one.
     pub line: usize,
-    /// What is wrong there.
-    pub why: String,
+    /// A description of the error.
+    pub reason: String,
 }
 
 impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.why)
+        write!(f, "line {}: {}", self.line, self.reason)
     }
 }
 
 impl core::error::Error for TextError {}
 
-/// The lines of a text that say something, with their numbers from one: `#` begins a comment.
+/// Strips `#` comments and returns the non-empty lines with their line numbers, starting at one.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .enumerate()
@@ -100,30 +102,30 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, line)| !line.is_empty())
 }
 
-/// Refuses a list that is shorter than `needed` or names a host twice.
-pub(super) fn check_hosts(hosts: &[u32], needed: usize) -> Result<(), PatternError> {
+/// Returns an error if the list has fewer than `needed` hosts or contains duplicates.
+pub(super) fn check_hosts(hosts: &[HostId], needed: usize) -> Result<(), PatternError> {
     if hosts.len() < needed {
-        return Err(PatternError::TooFewHosts { needed, given: hosts.len() });
+        return Err(PatternError::TooFewHosts { needed, actual: hosts.len() });
     }
     let mut sorted = hosts.to_vec();
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(PatternError::Twice(pair[0])),
+        Some(pair) => Err(PatternError::DuplicateHost(pair[0])),
         None => Ok(()),
     }
 }
 
-/// Refuses ends that are the same.
-pub(super) fn check_ends(from: u32, to: u32) -> Result<(), PatternError> {
-    if from == to { Err(PatternError::ToItself(from)) } else { Ok(()) }
+/// Returns an error if a host would send to itself.
+pub(super) fn check_ends(from: HostId, to: HostId) -> Result<(), PatternError> {
+    if from == to { Err(PatternError::SelfTraffic(from)) } else { Ok(()) }
 }
 
-/// Refuses what ends before it begins.
-pub(super) fn check_span(from: Picos, until: Picos) -> Result<(), PatternError> {
-    if from < until { Ok(()) } else { Err(PatternError::Backwards { from, until }) }
+/// Returns an error if the interval is empty.
+pub(super) fn check_interval(from: Picos, until: Picos) -> Result<(), PatternError> {
+    if from < until { Ok(()) } else { Err(PatternError::EmptyInterval { from, until }) }
 }
 
-/// Refuses nothing where something is needed.
-pub(super) fn check_above_zero(is_zero: bool, what: &'static str) -> Result<(), PatternError> {
-    if is_zero { Err(PatternError::Zero(what)) } else { Ok(()) }
+/// Returns an error if the quantity is zero.
+pub(super) fn check_above_zero(is_zero: bool, quantity: &'static str) -> Result<(), PatternError> {
+    if is_zero { Err(PatternError::Zero(quantity)) } else { Ok(()) }
 }

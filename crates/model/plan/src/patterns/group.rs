@@ -1,38 +1,39 @@
-//! Messages that belong together.
+//! Message groups.
 
 use crate::records::ReceivedRow;
-use poseidon_types::Picos;
+use poseidon_types::{MessageId, Picos};
 
-/// Messages that belong together: those of a pattern. For a collective, they are what must arrive before it is done.
+/// A named group of messages that belong to one pattern. A collective is complete when all messages in its group have
+/// arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// What they are called.
+    /// The group name.
     pub name: String,
-    /// When the first of them is handed over.
+    /// The start time of the first message.
     pub start: Picos,
-    /// Their indices. Sorted.
-    pub messages: Vec<u32>,
+    /// The message IDs, in sorted order.
+    pub messages: Vec<MessageId>,
 }
 
 impl Group {
-    /// Whether a message belongs to it.
-    pub fn contains(&self, message: u32) -> bool {
+    /// Returns whether the group contains a message.
+    pub fn contains(&self, message: MessageId) -> bool {
         self.messages.binary_search(&message).is_ok()
     }
 
-    /// When the last of its messages was whole at its receiver; `None` while one is missing.
-    pub fn finished(&self, rows: &[ReceivedRow]) -> Option<Picos> {
-        let of_it = || rows.iter().filter(|row| self.contains(row.message));
-        // A message arrives whole once, so as many rows as messages are all of them.
-        if of_it().count() < self.messages.len() {
+    /// Returns the time at which the last message was fully received, or `None` if any message is missing.
+    pub fn finish_time(&self, rows: &[ReceivedRow]) -> Option<Picos> {
+        let group_rows = || rows.iter().filter(|row| self.contains(row.message));
+        // Each received message has exactly one row, so a low row count means that a message is missing.
+        if group_rows().count() < self.messages.len() {
             return None;
         }
-        of_it().map(|row| row.at).max()
+        group_rows().map(|row| row.time).max()
     }
 
-    /// How long that took from its start: the completion time of a collective.
+    /// Returns the time from the group's start until its last message was fully received.
     pub fn completion_time(&self, rows: &[ReceivedRow]) -> Option<Picos> {
-        self.finished(rows).map(|end| end - self.start)
+        self.finish_time(rows).map(|end| end - self.start)
     }
 }
 
@@ -41,12 +42,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_collective_is_done_when_its_last_message_has_arrived() {
-        let group = Group { name: "ring".into(), start: Picos::new(100), messages: vec![2, 5] };
-        let row = |message, at| ReceivedRow { message, at: Picos::new(at) };
+    fn collective_finishes_with_its_last_message() {
+        let messages = vec![MessageId::new(2), MessageId::new(5)];
+        let group = Group { name: "ring".into(), start: Picos::new(100), messages };
+        let row = |message, time| ReceivedRow { message: MessageId::new(message), time: Picos::new(time) };
         let rows = [row(2, 400), row(3, 900), row(5, 350)];
         assert_eq!(group.completion_time(&rows), Some(Picos::new(300)));
-        assert_eq!(group.finished(&rows), Some(Picos::new(400)));
+        assert_eq!(group.finish_time(&rows), Some(Picos::new(400)));
         assert_eq!(group.completion_time(&rows[..2]), None, "message 5 is missing");
     }
 }

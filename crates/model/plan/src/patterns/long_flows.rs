@@ -1,22 +1,23 @@
-//! Flows that run from one time to another.
+//! Long flows with start and stop times.
 
-use super::arrivals::spread;
-use super::error::{check_ends, check_span};
-use super::pairs::Twins;
-use super::{Class, Pattern, PatternError, Traffic};
+use super::arrivals::start_offset;
+use super::error::{check_ends, check_interval};
+use super::pairs::PairCounters;
+use super::{Pattern, PatternError, Traffic, TrafficClass};
 use crate::traffic::Amount;
-use poseidon_types::Picos;
+use poseidon_types::{HostId, Picos};
 
-/// Flows that have always something to send, from one time to another.
+/// Flows that always have data to send between their start and stop times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongFlows {
-    /// From whom to whom.
-    pub ends: Vec<(u32, u32)>,
-    /// When they begin.
+    /// The sender and receiver of each flow.
+    pub ends: Vec<(HostId, HostId)>,
+    /// The earliest start time.
     pub start: Picos,
-    /// Each begins at a time of its own, drawn from `start` to so much later: flows that begin together stay in step.
+    /// Each flow starts at a random time between `start` and `start + spread`. If all flows started simultaneously,
+    /// they would synchronize.
     pub spread: Picos,
-    /// When they stop; [`Picos::MAX`] for with the run.
+    /// The time at which the flows stop. [`Picos::MAX`] means the end of the run.
     pub stop: Picos,
 }
 
@@ -25,16 +26,16 @@ impl Pattern for LongFlows {
         self.ends.len() as f64
     }
 
-    fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
-        check_span(self.start + self.spread, self.stop)?;
+    fn generate(&self, class: &TrafficClass) -> Result<Traffic, PatternError> {
+        check_interval(self.start + self.spread, self.stop)?;
         let mut traffic = Traffic::default();
-        let mut twins = Twins::default();
+        let mut counters = PairCounters::default();
         for &(from, to) in &self.ends {
             check_ends(from, to)?;
-            let twin = twins.next(from, to);
-            let connection = traffic.connect(class.connection(from, to, twin));
-            let at = self.start + spread(class.chance_of(from, to, twin), self.spread);
-            traffic.send(connection, at, Amount::Until(self.stop));
+            let number = counters.next(from, to);
+            let connection = traffic.add_connection(class.connection(from, to, number));
+            let start = self.start + start_offset(class.connection_key(from, to, number), self.spread);
+            traffic.add_message(connection, start, Amount::Until(self.stop));
         }
         Ok(traffic.grouped(&class.name))
     }
@@ -43,45 +44,55 @@ impl Pattern for LongFlows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::patterns::test_hosts::ends;
     use crate::traffic::Message;
+    use poseidon_types::ConnectionId;
 
     #[test]
-    fn each_flow_is_one_message_until_the_stop() {
+    fn each_flow_is_one_message_until_the_stop_time() {
         let (start, stop) = (Picos::new(5), Picos::new(50));
-        let flows = LongFlows { ends: vec![(0, 2), (1, 2)], start, spread: Picos::ZERO, stop };
-        let traffic = flows.traffic(&Class::new(1, "long")).expect("a pattern");
-        let message = |connection| Message { connection, at: start, amount: Amount::Until(stop) };
+        let flows = LongFlows { ends: ends(&[(0, 2), (1, 2)]), start, spread: Picos::ZERO, stop };
+        let traffic = flows.generate(&TrafficClass::new(1, "long")).expect("the pattern is valid");
+        let message = |connection| Message {
+            connection: ConnectionId::new(connection),
+            start,
+            amount: Amount::Until(stop),
+        };
         assert_eq!(traffic.messages, [message(0), message(1)]);
-        let ends: Vec<_> = traffic.connections.iter().map(|c| (c.from, c.to)).collect();
-        assert_eq!(ends, flows.ends);
+        let connection_ends: Vec<_> = traffic.connections.iter().map(|c| (c.from, c.to)).collect();
+        assert_eq!(connection_ends, flows.ends);
     }
 
     #[test]
-    fn starts_are_spread_evenly() {
-        // RPM-like: within 1 s. Mean 0.5 s, standard error 0.29 / √1000.
+    fn starts_are_uniformly_distributed() {
+        // As in RPM, all flows start within 1 s. The mean start time is 0.5 s, with a standard error of 0.29 / √1000.
         let flows = LongFlows {
-            ends: vec![(0, 1); 1_000],
+            ends: ends(&[(0, 1); 1_000]),
             start: Picos::new(1_000),
-            spread: "1 s".parse().expect("a time"),
+            spread: "1 s".parse().expect("the time is valid"),
             stop: Picos::MAX,
         };
-        let traffic = flows.traffic(&Class::new(1, "long")).expect("a pattern");
-        let later = traffic.messages.iter().map(|m| (m.at - flows.start).get() as f64 / 1e12);
-        assert!(later.clone().all(|s| s < 1.0));
-        assert!((later.sum::<f64>() / 1e3 - 0.5).abs() < 5.0 * 0.01);
+        let traffic = flows.generate(&TrafficClass::new(1, "long")).expect("the pattern is valid");
+        let offsets = traffic.messages.iter().map(|m| (m.start - flows.start).get() as f64 / 1e12);
+        assert!(offsets.clone().all(|seconds| seconds < 1.0));
+        assert!((offsets.sum::<f64>() / 1e3 - 0.5).abs() < 5.0 * 0.01);
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
-        let refused = |ends, stop| {
-            let flows =
-                LongFlows { ends, start: Picos::new(9), spread: Picos::new(1), stop: Picos::new(stop) };
-            flows.traffic(&Class::new(1, "long")).expect_err("refused").to_string()
+    fn invalid_parameters_are_rejected() {
+        let error = |pairs: &[(u32, u32)], stop| {
+            let flows = LongFlows {
+                ends: ends(pairs),
+                start: Picos::new(9),
+                spread: Picos::new(1),
+                stop: Picos::new(stop),
+            };
+            flows.generate(&TrafficClass::new(1, "long")).expect_err("the pattern is invalid").to_string()
         };
-        assert_eq!(refused(vec![(3, 3)], 99), "host 3 would send to itself: take it out of one list");
+        assert_eq!(error(&[(3, 3)], 99), "host 3 would send to itself: remove it from one list");
         assert_eq!(
-            refused(vec![(0, 1)], 10),
-            "it begins at 10 ps and ends at 10 ps: put the end behind the beginning"
+            error(&[(0, 1)], 10),
+            "it begins at 10 ps and ends at 10 ps: move the end after the beginning"
         );
     }
 }

@@ -1,42 +1,48 @@
-//! What people send: patterns that make connections, messages and what waits for what.
+//! Traffic patterns, which generate connections, messages and dependencies.
 //!
-//! A pattern is a struct that says what is sent, and [`Pattern::traffic`] makes it, for a [`Class`] that says what its
-//! connections are called, which law they run and where their chance comes from. [`Traffic::add`] puts patterns together and
-//! [`Traffic::finish`] puts them in a plan's order.
+//! A pattern is a struct of parameters. [`Pattern::generate`] creates the traffic for a [`TrafficClass`], which
+//! specifies the pattern's name, law, priority and random key. [`Traffic::merge`] combines the traffic of several
+//! patterns, and [`Traffic::into_plan_order`] sorts the result for use in a plan.
 //!
-//! | pattern | what is sent | where it comes from |
+//! | pattern | traffic | source |
 //! |---|---|---|
-//! | [`LongFlows`] | flows that run from one time to another | everywhere |
+//! | [`LongFlows`] | long flows with start and stop times | common |
 //! | [`Phases`] | long flows that join and leave | Poseidon fig. 14, 16, 18; PowerTCP fig. 5 |
-//! | [`Incast`] | many to one, at once or staggered | PowerTCP fig. 4; VAI + SF section III-D |
-//! | [`RotatingIncast`] | many to one, and the one advances | Poseidon section 5.4 |
-//! | [`UniformRandom`] | messages of one size between two groups | Poseidon section 5.4 |
-//! | [`PoissonFlows`] | flows of a size distribution at a load | PowerTCP section 4.1; VAI + SF section VI-A |
-//! | [`Requests`] | a rack's servers answer a client at once | PowerTCP section 4.1 |
-//! | [`Permutation`] | each host to one other | the usual worst case of a fabric |
-//! | [`AllToAll`], [`RingAllReduce`], [`TreeAllReduce`] | collectives | training of models |
-//! | [`ClosedLoop`] | one message after the other | RPM fig. 5 |
-//! | [`FlowList`] | what a file says | a user's trace |
+//! | [`Incast`] | many senders to one receiver, simultaneous or staggered | PowerTCP fig. 4; VAI + SF section III-D |
+//! | [`RotatingIncast`] | periodic incasts with changing receivers | Poseidon section 5.4 |
+//! | [`UniformRandom`] | fixed-size messages between two groups of hosts | Poseidon section 5.4 |
+//! | [`PoissonFlows`] | Poisson flow arrivals with a size distribution | PowerTCP section 4.1; VAI + SF section VI-A |
+//! | [`Requests`] | several servers in a rack respond to one client | PowerTCP section 4.1 |
+//! | [`Permutation`] | each host sends to one other host | a common worst case for a fabric |
+//! | [`AllToAll`], [`RingAllReduce`], [`TreeAllReduce`] | collectives | machine learning |
+//! | [`ClosedLoop`] | each message starts after the previous message | RPM fig. 5 |
+//! | [`FlowList`] | flows listed in a file | user traces |
 //!
 //! ```
-//! use poseidon_plan::patterns::{Class, Incast, LongFlows, Pattern, Stagger, Traffic};
+//! use poseidon_plan::patterns::{Incast, LongFlows, Pattern, Stagger, Traffic, TrafficClass};
 //! use poseidon_plan::traffic::Amount;
-//! use poseidon_types::{Bytes, Picos};
+//! use poseidon_types::{Bytes, HostId, Picos};
 //!
 //! let seed = 7;
 //! let mut traffic = Traffic::default();
-//! let victim = LongFlows { ends: vec![(0, 9)], start: Picos::ZERO, spread: Picos::ZERO, stop: Picos::MAX };
-//! traffic.add(victim.traffic(&Class::new(seed, "victim"))?);
+//! let receiver = HostId::new(9);
+//! let victim = LongFlows {
+//!     ends: vec![(HostId::new(0), receiver)],
+//!     start: Picos::ZERO,
+//!     spread: Picos::ZERO,
+//!     stop: Picos::MAX,
+//! };
+//! traffic.merge(victim.generate(&TrafficClass::new(seed, "victim"))?);
 //! let incast = Incast {
-//!     senders: (1..9).collect(),
-//!     target: 9,
+//!     senders: (1..9).map(HostId::new).collect(),
+//!     target: receiver,
 //!     amount: Amount::Exactly(Bytes::new(1_000_000)),
 //!     start: "1 ms".parse()?,
 //!     stagger: Stagger::NONE,
 //! };
-//! traffic.add(incast.traffic(&Class::new(seed, "incast"))?);
+//! traffic.merge(incast.generate(&TrafficClass::new(seed, "incast"))?);
 //!
-//! let traffic = traffic.finish();
+//! let traffic = traffic.into_plan_order();
 //! assert_eq!((traffic.connections.len(), traffic.messages.len()), (9, 9));
 //! assert_eq!(traffic.group("incast").map(|group| group.messages.len()), Some(8));
 //! # Ok::<(), Box<dyn core::error::Error>>(())
@@ -66,7 +72,7 @@ mod uniform_random;
 mod workloads;
 
 pub use all_to_all::AllToAll;
-pub use closed_loop::{ClosedLoop, Over};
+pub use closed_loop::{ClosedLoop, ConnectionReuse};
 pub use error::{PatternError, TextError};
 pub use flow_list::{Flow, FlowList};
 pub use group::Group;
@@ -75,64 +81,96 @@ pub use long_flows::LongFlows;
 pub use permutation::Permutation;
 pub use phases::{Phase, Phases};
 pub use poisson_flows::{Destinations, PoissonFlows};
-pub use racks::Racks;
+pub use racks::{RackHosts, Racks};
 pub use requests::Requests;
 pub use ring::RingAllReduce;
 pub use rotating_incast::RotatingIncast;
 pub use sizes::{SizeDistribution, SizePoint};
 pub use traffic::Traffic;
 pub use tree::TreeAllReduce;
-pub use uniform_random::{Carried, UniformRandom};
+pub use uniform_random::{PairConnections, UniformRandom};
 pub use workloads::{WORKLOADS, Workload};
 
-use crate::chance::Chance;
+use crate::random::RandomKey;
 use crate::traffic::Connection;
+use poseidon_types::HostId;
 
-/// Something that is sent.
+/// A traffic generator.
 pub trait Pattern {
-    /// How many messages [`Pattern::traffic`] would make, without making them; where their number is drawn, its mean. A pattern never
-    /// makes more connections than messages.
+    /// Returns the number of messages that [`Pattern::generate`] creates, or the expected number if it is random.
+    ///
+    /// A pattern never creates more connections than messages.
     fn expected_messages(&self) -> f64;
 
-    /// Its connections and messages, as one [`Group`] with the name of the class.
-    fn traffic(&self, class: &Class) -> Result<Traffic, PatternError>;
+    /// Generates the pattern's connections and messages. The messages form one [`Group`], named after the class.
+    fn generate(&self, class: &TrafficClass) -> Result<Traffic, PatternError>;
 }
 
-/// What the connections of a pattern have in common.
+/// The properties shared by all of a pattern's connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Class {
-    /// What the pattern is called. Patterns of one name and seed draw the same numbers: give each its own.
+pub struct TrafficClass {
+    /// The pattern name. Names must be unique, because patterns with the same name and seed draw the same random
+    /// numbers.
     pub name: String,
-    /// Which of the plan's laws they run.
+    /// The law's index in the plan.
     pub law: u32,
-    /// The queue that their packets wait in.
+    /// The priority queue for the pattern's packets.
     pub priority: u8,
-    /// Where their chance comes from.
-    pub chance: Chance,
+    /// The parent key for all of the pattern's random numbers.
+    pub random: RandomKey,
 }
 
-impl Class {
-    /// A class of this name that runs the plan's first law in the first queue.
+impl TrafficClass {
+    /// Returns a class that uses the plan's first law and the first queue.
     pub fn new(seed: u64, name: &str) -> Self {
-        Self { name: name.into(), law: 0, priority: 0, chance: Chance::new(seed, name) }
+        Self { name: name.into(), law: 0, priority: 0, random: RandomKey::new(seed, name) }
     }
 
-    /// The connection with this number from one host to another. Each has a path of its own: what it is hashed by depends on
-    /// its ends and its number, not on other connections.
-    pub fn connection(&self, from: u32, to: u32, number: u64) -> Connection {
-        let entropy = self.chance_of(from, to, number).named("path").half();
+    /// Creates connection number `number` between two hosts.
+    ///
+    /// The connection's entropy depends on its hosts and its number, but not on other connections.
+    pub fn connection(&self, from: HostId, to: HostId, number: u64) -> Connection {
+        let entropy = self.connection_key(from, to, number).named("path").upper_bits();
         Connection { from, to, law: self.law, entropy, priority: self.priority }
     }
 
-    /// What the connection with this number from one host to another draws from.
-    fn chance_of(&self, from: u32, to: u32, number: u64) -> Chance {
-        self.chance.of(u64::from(from)).of(u64::from(to)).of(number)
+    /// Returns the random key for connection number `number` between two hosts.
+    fn connection_key(&self, from: HostId, to: HostId, number: u64) -> RandomKey {
+        self.host_key(from).nth(u64::from(to.get())).nth(number)
+    }
+
+    /// Returns a host's random key.
+    fn host_key(&self, host: HostId) -> RandomKey {
+        self.random.nth(u64::from(host.get()))
     }
 }
 
-/// An index as plans have it.
-fn number(index: usize) -> u32 {
-    u32::try_from(index).expect("a plan numbers fewer than 2^32 of anything")
+/// Converts an item count to `u32`.
+fn count_u32(count: usize) -> u32 {
+    u32::try_from(count).expect("a plan has fewer than 2^32 items of any kind")
+}
+
+#[cfg(test)]
+mod test_hosts {
+    //! Test helpers for creating hosts.
+
+    use super::Traffic;
+    use poseidon_types::HostId;
+
+    /// Returns the hosts with these numbers.
+    pub(super) fn hosts(numbers: impl IntoIterator<Item = u32>) -> Vec<HostId> {
+        numbers.into_iter().map(HostId::new).collect()
+    }
+
+    /// Returns the host pairs with these numbers.
+    pub(super) fn ends(pairs: &[(u32, u32)]) -> Vec<(HostId, HostId)> {
+        pairs.iter().map(|(from, to)| (HostId::new(*from), HostId::new(*to))).collect()
+    }
+
+    /// Returns each connection's sender and receiver.
+    pub(super) fn connection_ends(traffic: &Traffic) -> Vec<(u32, u32)> {
+        traffic.connections.iter().map(|connection| (connection.from.get(), connection.to.get())).collect()
+    }
 }
 
 #[cfg(test)]
@@ -141,33 +179,44 @@ mod tests {
     use crate::topology::{Link, Topology};
     use crate::traffic::Amount;
     use poseidon_types::{BitRate, Bytes, Fraction, Picos};
+    use test_hosts::{ends, hosts};
 
     #[test]
-    fn patterns_know_how_many_messages_they_make() {
+    fn expected_messages_match_the_generated_traffic() {
         let ms = |ms: u64| Picos::new(ms * 1_000_000_000);
         let link = Link { rate: BitRate::from_gbps(100), delay: Picos::new(1_000_000) };
-        let racks = Racks::of(&Topology::fat_tree(4, link));
-        let (hosts, size): (Vec<u32>, _) = ((0..8).collect(), Bytes::new(10_000));
-        let (ends, start, until) = (vec![(0, 9), (1, 9), (2, 9)], ms(1), ms(11));
+        let racks = Racks::new(&Topology::fat_tree(4, link));
+        let (eight_hosts, size) = (hosts(0..8), Bytes::new(10_000));
+        let (pairs, start, until) = (ends(&[(0, 9), (1, 9), (2, 9)]), ms(1), ms(11));
         let amount = Amount::Exactly(size);
-        let sizes = SizeDistribution::named("websearch-powertcp").expect("a workload");
-        let phases = vec![Phase { at: ms(0), flows: ends.clone() }, Phase { at: ms(5), flows: Vec::new() }];
+        let sizes = SizeDistribution::named("websearch-powertcp").expect("the workload exists");
+        let phases =
+            vec![Phase { start: ms(0), flows: pairs.clone() }, Phase { start: ms(5), flows: Vec::new() }];
         let exact: [(&str, &dyn Pattern); 9] = [
-            ("long", &LongFlows { ends: ends.clone(), start, spread: Picos::ZERO, stop: until }),
+            ("long", &LongFlows { ends: pairs.clone(), start, spread: Picos::ZERO, stop: until }),
             ("phases", &Phases { phases, end: until }),
-            ("incast", &Incast { senders: hosts.clone(), target: 9, amount, start, stagger: Stagger::NONE }),
-            ("permutation", &Permutation { hosts: hosts.clone(), amount, start }),
-            ("all to all", &AllToAll { hosts: hosts.clone(), size, start }),
-            ("ring", &RingAllReduce { hosts: hosts.clone(), size, start, pause: Picos::ZERO }),
-            ("tree", &TreeAllReduce { hosts: hosts.clone(), size, start, pause: Picos::ZERO }),
+            (
+                "incast",
+                &Incast {
+                    senders: eight_hosts.clone(),
+                    target: HostId::new(9),
+                    amount,
+                    start,
+                    stagger: Stagger::NONE,
+                },
+            ),
+            ("permutation", &Permutation { hosts: eight_hosts.clone(), amount, start }),
+            ("all to all", &AllToAll { hosts: eight_hosts.clone(), size, start }),
+            ("ring", &RingAllReduce { hosts: eight_hosts.clone(), size, start, pause: Picos::ZERO }),
+            ("tree", &TreeAllReduce { hosts: eight_hosts.clone(), size, start, pause: Picos::ZERO }),
             (
                 "closed loop",
                 &ClosedLoop {
-                    ends,
+                    ends: pairs,
                     size,
                     count: 5,
                     think: Picos::ZERO,
-                    over: Over::NewConnections,
+                    connections: ConnectionReuse::NewConnections,
                     start,
                     spread: Picos::ZERO,
                 },
@@ -175,8 +224,8 @@ mod tests {
             (
                 "rotating",
                 &RotatingIncast {
-                    senders: hosts.clone(),
-                    targets: vec![9, 10],
+                    senders: eight_hosts.clone(),
+                    targets: hosts(9..11),
                     size,
                     period: ms(3),
                     start,
@@ -184,23 +233,23 @@ mod tests {
                 },
             ),
         ];
-        let made = |name: &str, pattern: &dyn Pattern| {
-            let made = pattern.traffic(&Class::new(7, name)).expect("a pattern");
-            assert!(made.connections.len() <= made.messages.len(), "{name}");
-            made.messages.len() as f64
+        let count_messages = |name: &str, pattern: &dyn Pattern| {
+            let traffic = pattern.generate(&TrafficClass::new(7, name)).expect("the pattern is valid");
+            assert!(traffic.connections.len() <= traffic.messages.len(), "{name}");
+            traffic.messages.len() as f64
         };
         for (name, pattern) in exact {
-            assert!((pattern.expected_messages() - made(name, pattern)).abs() < 0.5, "{name}");
+            assert!((pattern.expected_messages() - count_messages(name, pattern)).abs() < 0.5, "{name}");
         }
-        let drawn: [(&str, &dyn Pattern); 3] = [
+        let random: [(&str, &dyn Pattern); 3] = [
             (
                 "uniform",
                 &UniformRandom {
-                    from: hosts.clone(),
-                    to: vec![9, 10],
+                    from: eight_hosts.clone(),
+                    to: hosts(9..11),
                     size,
                     rate: BitRate::from_gbps(10),
-                    over: Carried::ByPair,
+                    connections: PairConnections::PerPair,
                     start,
                     until,
                 },
@@ -220,7 +269,7 @@ mod tests {
             (
                 "requests",
                 &Requests {
-                    clients: hosts,
+                    clients: eight_hosts,
                     racks,
                     fan: 2,
                     size,
@@ -230,13 +279,13 @@ mod tests {
                 },
             ),
         ];
-        for (name, pattern) in drawn {
-            let (expected, made) = (pattern.expected_messages(), made(name, pattern));
-            // Each answer of a request counts, so its deviation is larger than that of a Poisson process by sqrt(2).
+        for (name, pattern) in random {
+            let (expected, count) = (pattern.expected_messages(), count_messages(name, pattern));
+            // Each request has two responses, so the standard deviation is sqrt(2) times that of a Poisson process.
             let deviation = (2.0 * expected).sqrt();
             assert!(
-                expected > 1_000.0 && (expected - made).abs() < 5.0 * deviation,
-                "{name}: {expected}, {made}"
+                expected > 1_000.0 && (expected - count).abs() < 5.0 * deviation,
+                "{name}: {expected}, {count}"
             );
         }
     }

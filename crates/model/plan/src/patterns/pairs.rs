@@ -1,26 +1,34 @@
-//! Connections by their ends.
+//! Per-pair connections.
 
-use super::{Class, Traffic};
+use super::{Traffic, TrafficClass};
+use poseidon_types::{ConnectionId, HostId};
 use std::collections::BTreeMap;
 
-/// One persistent connection per pair of hosts, made when it is first used.
+/// A pattern's persistent connections, one per host pair.
 #[derive(Default)]
-pub(super) struct Pairs(BTreeMap<(u32, u32), u32>);
+pub(super) struct PersistentConnections(BTreeMap<(HostId, HostId), ConnectionId>);
 
-impl Pairs {
-    /// The index of the connection from one host to another.
-    pub(super) fn connection(&mut self, traffic: &mut Traffic, class: &Class, from: u32, to: u32) -> u32 {
-        *self.0.entry((from, to)).or_insert_with(|| traffic.connect(class.connection(from, to, 0)))
+impl PersistentConnections {
+    /// Returns the connection between two hosts. If the pair has no connection yet, adds a new connection to `traffic`.
+    pub(super) fn find_or_add(
+        &mut self,
+        traffic: &mut Traffic,
+        class: &TrafficClass,
+        from: HostId,
+        to: HostId,
+    ) -> ConnectionId {
+        *self.0.entry((from, to)).or_insert_with(|| traffic.add_connection(class.connection(from, to, 0)))
     }
 }
 
-/// Numbers the connections that have the same ends, so that what one draws does not depend on those with others.
+/// Counts the connections between each pair of hosts. A connection's random numbers depend only on its host pair and
+/// its count.
 #[derive(Default)]
-pub(super) struct Twins(BTreeMap<(u32, u32), u64>);
+pub(super) struct PairCounters(BTreeMap<(HostId, HostId), u64>);
 
-impl Twins {
-    /// How many with these ends came before.
-    pub(super) fn next(&mut self, from: u32, to: u32) -> u64 {
+impl PairCounters {
+    /// Returns the number of earlier connections between these hosts.
+    pub(super) fn next(&mut self, from: HostId, to: HostId) -> u64 {
         let count = self.0.entry((from, to)).or_default();
         *count += 1;
         *count - 1

@@ -1,19 +1,19 @@
-//! Each host to one other.
+//! Permutation traffic, in which each host sends to one other host.
 
 use super::error::{check_above_zero, check_hosts};
-use super::{Class, Pattern, PatternError, Traffic};
-use crate::chance::Chance;
+use super::{Pattern, PatternError, Traffic, TrafficClass};
+use crate::random::RandomKey;
 use crate::traffic::Amount;
-use poseidon_types::Picos;
+use poseidon_types::{HostId, Picos};
 
-/// Each host sends to one other, and each receives from one: a derangement, each as likely as any other.
+/// Each host sends to one other host and receives from one other host. All derangements are equally likely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permutation {
-    /// Who takes part; at least two.
-    pub hosts: Vec<u32>,
-    /// How much each sends.
+    /// The hosts, at least two.
+    pub hosts: Vec<HostId>,
+    /// The amount of data that each host sends.
     pub amount: Amount,
-    /// When.
+    /// The time at which all hosts start sending.
     pub start: Picos,
 }
 
@@ -22,23 +22,25 @@ impl Pattern for Permutation {
         self.hosts.len() as f64
     }
 
-    fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
+    fn generate(&self, class: &TrafficClass) -> Result<Traffic, PatternError> {
         check_hosts(&self.hosts, 2)?;
         check_above_zero(self.amount.bytes().is_some_and(|size| size.is_zero()), "size")?;
         let mut traffic = Traffic::default();
-        for (from, to) in self.hosts.iter().zip(derangement(&self.hosts, class.chance)) {
-            let connection = traffic.connect(class.connection(*from, to, 0));
-            traffic.send(connection, self.start, self.amount);
+        for (from, to) in self.hosts.iter().zip(draw_derangement(&self.hosts, class.random)) {
+            let connection = traffic.add_connection(class.connection(*from, to, 0));
+            traffic.add_message(connection, self.start, self.amount);
         }
         Ok(traffic.grouped(&class.name))
     }
 }
 
-/// The hosts in an order in which none is where it was. One order in e has that, so we draw until one does.
-fn derangement(hosts: &[u32], chance: Chance) -> Vec<u32> {
+/// Returns a random permutation of the hosts in which no host keeps its position.
+///
+/// About 1/e of all permutations are derangements, so the function shuffles the hosts until it finds a derangement.
+fn draw_derangement(hosts: &[HostId], random: RandomKey) -> Vec<HostId> {
     let mut order = hosts.to_vec();
     for attempt in 0.. {
-        chance.of(attempt).shuffle(&mut order);
+        random.nth(attempt).shuffle(&mut order);
         if order.iter().zip(hosts).all(|(to, from)| to != from) {
             break;
         }
@@ -49,30 +51,30 @@ fn derangement(hosts: &[u32], chance: Chance) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::patterns::test_hosts::hosts;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
     #[test]
-    fn every_derangement_of_four_is_as_likely() {
-        // There are nine; 1,000 each, with a deviation of 30.
-        let mut seen = BTreeMap::<Vec<u32>, u32>::new();
+    fn all_derangements_of_four_hosts_are_equally_likely() {
+        // There are nine derangements. Each has an expected count of 1,000, with a standard deviation of 30.
+        let mut counts = BTreeMap::<Vec<HostId>, u32>::new();
         for seed in 0..9_000 {
-            *seen.entry(derangement(&[0, 1, 2, 3], Chance::new(seed, "p"))).or_default() += 1;
+            *counts.entry(draw_derangement(&hosts(0..4), RandomKey::new(seed, "p"))).or_default() += 1;
         }
-        assert_eq!(seen.len(), 9);
-        assert!(seen.values().all(|count| (850..1_150).contains(count)), "{seen:?}");
+        assert_eq!(counts.len(), 9);
+        assert!(counts.values().all(|count| (850..1_150).contains(count)), "{counts:?}");
     }
 
     proptest! {
         #[test]
-        fn each_sends_to_one_other_and_receives_from_one(n in 2u32..200, seed: u64) {
-            let hosts: Vec<u32> = (0..n).collect();
-            let permutation = Permutation { hosts, amount: Amount::ENDLESS, start: Picos::ZERO };
-            let traffic = permutation.traffic(&Class::new(seed, "p")).expect("a pattern");
+        fn each_host_sends_to_one_host_and_receives_from_one(n in 2u32..200, seed: u64) {
+            let permutation = Permutation { hosts: hosts(0..n), amount: Amount::ENDLESS, start: Picos::ZERO };
+            let traffic = permutation.generate(&TrafficClass::new(seed, "p")).expect("the pattern is valid");
             prop_assert!(traffic.connections.iter().all(|connection| connection.from != connection.to));
-            let mut to: Vec<u32> = traffic.connections.iter().map(|connection| connection.to).collect();
-            to.sort_unstable();
-            prop_assert_eq!(to, permutation.hosts);
+            let mut receivers: Vec<HostId> = traffic.connections.iter().map(|connection| connection.to).collect();
+            receivers.sort_unstable();
+            prop_assert_eq!(receivers, permutation.hosts);
         }
     }
 }

@@ -1,51 +1,65 @@
-//! Which hosts share a switch.
+//! Racks, which are groups of hosts that share a switch.
 
-use super::number;
+use super::count_u32;
 use crate::topology::Topology;
+use core::iter::Map;
 use core::ops::Range;
+use poseidon_types::HostId;
 
-/// The racks of a topology: hosts that share a switch. Hosts are numbered rack by rack, so a rack is a range.
+/// The racks in a topology. A rack is a group of hosts that share a switch. Hosts are numbered rack by rack, so each
+/// rack is a contiguous range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Racks {
-    /// By rack: one more than its last host.
+    /// For each rack, the number of the last host plus one.
     ends: Vec<u32>,
 }
 
+/// The hosts in a rack.
+pub type RackHosts = Map<Range<u32>, fn(u32) -> HostId>;
+
 impl Racks {
-    /// The racks of a topology. A switch without hosts is none.
-    pub fn of(topology: &Topology) -> Self {
-        let per_rack = |racks: u32, hosts: u32| (1..=racks).map(|rack| rack.saturating_mul(hosts)).collect();
+    /// Returns the racks in a topology. A switch without hosts does not count as a rack.
+    pub fn new(topology: &Topology) -> Self {
+        let equal_racks =
+            |racks: u32, hosts: u32| (1..=racks).map(|rack| rack.saturating_mul(hosts)).collect();
         let ends = match topology {
-            Topology::Tiers(t) => per_rack(t.pods.saturating_mul(t.racks), t.hosts),
-            Topology::Chain(c) => per_rack(c.switches, c.hosts),
-            Topology::Rotor(r) => per_rack(r.racks, r.hosts),
+            Topology::Tiers(t) => equal_racks(t.pods.saturating_mul(t.racks), t.hosts),
+            Topology::Chain(c) => equal_racks(c.switches, c.hosts),
+            Topology::Rotor(r) => equal_racks(r.racks, r.hosts),
             Topology::Edges(e) => {
-                let last = |host: &u32| host + 1 == e.hosts() || e.switch_of(*host) != e.switch_of(host + 1);
-                (0..e.hosts()).filter(last).map(|host| host + 1).collect()
+                let switch_of = |host: u32| e.switch_of(HostId::new(host));
+                let is_last = |host: &u32| host + 1 == e.hosts() || switch_of(*host) != switch_of(host + 1);
+                (0..e.hosts()).filter(is_last).map(|host| host + 1).collect()
             }
         };
         Self { ends }
     }
 
-    /// How many there are.
+    /// Returns the number of racks.
     pub fn count(&self) -> u32 {
-        number(self.ends.len())
+        count_u32(self.ends.len())
     }
 
-    /// How many hosts they have together.
-    pub fn all_hosts(&self) -> u32 {
+    /// Returns the total number of hosts in all racks.
+    pub fn host_count(&self) -> u32 {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// The hosts of a rack; none where there is no such rack.
-    pub fn hosts(&self, rack: u32) -> Range<u32> {
-        let end = |rack: u32| self.ends.get(rack as usize).copied().unwrap_or_else(|| self.all_hosts());
+    /// Returns the hosts in a rack. The result is empty if the rack does not exist.
+    pub fn hosts(&self, rack: u32) -> RackHosts {
+        self.host_range(rack).map(HostId::new)
+    }
+
+    /// Returns the range of host numbers in a rack.
+    pub(super) fn host_range(&self, rack: u32) -> Range<u32> {
+        let end = |rack: u32| self.ends.get(rack as usize).copied().unwrap_or_else(|| self.host_count());
         rack.checked_sub(1).map_or(0, end)..end(rack)
     }
 
-    /// The rack of a host.
-    pub fn of_host(&self, host: u32) -> Option<u32> {
-        (host < self.all_hosts()).then(|| number(self.ends.partition_point(|end| *end <= host)))
+    /// Returns a host's rack, or `None` if the host does not exist.
+    pub fn rack_of(&self, host: HostId) -> Option<u32> {
+        let host = host.get();
+        (host < self.host_count()).then(|| count_u32(self.ends.partition_point(|end| *end <= host)))
     }
 }
 
@@ -55,14 +69,18 @@ mod tests {
     use crate::topology::Edges;
 
     #[test]
-    fn racks_are_what_shares_a_switch() {
-        let racks = Racks::of(&Topology::powertcp_fat_tree());
-        assert_eq!((racks.count(), racks.all_hosts()), (8, 256));
-        assert_eq!((racks.hosts(0), racks.hosts(7), racks.hosts(8)), (0..32, 224..256, 256..256));
-        assert_eq!((racks.of_host(31), racks.of_host(32), racks.of_host(256)), (Some(0), Some(1), None));
+    fn hosts_of_a_rack_share_a_switch() {
+        let racks = Racks::new(&Topology::powertcp_fat_tree());
+        assert_eq!((racks.count(), racks.host_count()), (8, 256));
+        assert_eq!(
+            (racks.host_range(0), racks.host_range(7), racks.host_range(8)),
+            (0..32, 224..256, 256..256)
+        );
+        let rack_of = |host| racks.rack_of(HostId::new(host));
+        assert_eq!((rack_of(31), rack_of(32), rack_of(256)), (Some(0), Some(1), None));
 
         let text = "h0 s0 1 Gbps 1 us\n h1 s2 1 Gbps 1 us\n h2 s2 1 Gbps 1 us\n s0 s1 1 Gbps 1 us\n s1 s2 1 Gbps 1 us";
-        let racks = Racks::of(&Topology::Edges(Edges::parse(text).expect("a network")));
-        assert_eq!((racks.count(), racks.hosts(0), racks.hosts(1)), (2, 0..1, 1..3));
+        let racks = Racks::new(&Topology::Edges(Edges::parse(text).expect("the list is valid")));
+        assert_eq!((racks.count(), racks.host_range(0), racks.host_range(1)), (2, 0..1, 1..3));
     }
 }

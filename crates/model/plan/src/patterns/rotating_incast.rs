@@ -1,26 +1,28 @@
-//! Many to one, and the one advances.
+//! Periodic incasts with rotating receivers.
 
-use super::error::{check_above_zero, check_hosts, check_span};
-use super::pairs::Pairs;
-use super::{Class, Pattern, PatternError, Traffic};
+use super::error::{check_above_zero, check_hosts, check_interval};
+use super::pairs::PersistentConnections;
+use super::{Pattern, PatternError, Traffic, TrafficClass};
 use crate::traffic::Amount;
-use poseidon_types::{Bytes, Picos};
+use poseidon_types::{Bytes, HostId, Picos};
 
-/// Every period, all senders send one message to the same target, and the target advances round robin (Poseidon section 5.4: 100
-/// senders, 128 KiB, 2.1 ms). A pair of hosts keeps its connection.
+/// Periodic incasts. In each period, all senders send one message to the same target. Targets take turns.
+///
+/// Poseidon section 5.4 uses 100 senders, 128 KiB messages and a period of 2.1 ms. Each pair of hosts uses one
+/// persistent connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RotatingIncast {
-    /// Who sends.
-    pub senders: Vec<u32>,
-    /// To whom, in this order.
-    pub targets: Vec<u32>,
-    /// How much each sends.
+    /// The senders.
+    pub senders: Vec<HostId>,
+    /// The receivers, in round-robin order.
+    pub targets: Vec<HostId>,
+    /// The message size per sender.
     pub size: Bytes,
-    /// From one incast to the next.
+    /// The time between consecutive incasts.
     pub period: Picos,
-    /// When the first is.
+    /// The start time of the first incast.
     pub start: Picos,
-    /// None begins from here on.
+    /// The end of the pattern. No incast starts at or after this time.
     pub until: Picos,
 }
 
@@ -31,22 +33,22 @@ impl Pattern for RotatingIncast {
         self.senders.len() as f64 * incasts as f64
     }
 
-    fn traffic(&self, class: &Class) -> Result<Traffic, PatternError> {
+    fn generate(&self, class: &TrafficClass) -> Result<Traffic, PatternError> {
         check_hosts(&self.senders, 1)?;
         check_hosts(&self.targets, 1)?;
-        check_span(self.start, self.until)?;
+        check_interval(self.start, self.until)?;
         check_above_zero(self.size.is_zero(), "size")?;
         check_above_zero(self.period.is_zero(), "period")?;
         if let Some(host) = self.senders.iter().find(|host| self.targets.contains(host)) {
-            return Err(PatternError::ToItself(*host));
+            return Err(PatternError::SelfTraffic(*host));
         }
-        let times = (0..).map(|k| self.start + self.period * k).take_while(|at| *at < self.until);
+        let times = (0..).map(|k| self.start + self.period * k).take_while(|time| *time < self.until);
         let mut traffic = Traffic::default();
-        let mut pairs = Pairs::default();
-        for (at, target) in times.zip(self.targets.iter().cycle()) {
+        let mut connections = PersistentConnections::default();
+        for (time, target) in times.zip(self.targets.iter().cycle()) {
             for sender in &self.senders {
-                let connection = pairs.connection(&mut traffic, class, *sender, *target);
-                traffic.send(connection, at, Amount::Exactly(self.size));
+                let connection = connections.find_or_add(&mut traffic, class, *sender, *target);
+                traffic.add_message(connection, time, Amount::Exactly(self.size));
             }
         }
         Ok(traffic.grouped(&class.name))
@@ -56,24 +58,27 @@ impl Pattern for RotatingIncast {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::patterns::test_hosts::hosts;
 
     #[test]
-    fn the_target_advances_and_each_sender_offers_half_a_gigabit() {
-        // Poseidon section 5.4: 100 senders to the 24 hosts of a rack; 100 periods and one more.
+    fn targets_take_turns_and_each_sender_offers_half_a_gbps() {
+        // Poseidon section 5.4: 100 senders send to the 24 hosts in a rack for 100 periods.
         let rotating = RotatingIncast {
-            senders: (100..200).collect(),
-            targets: (0..24).collect(),
+            senders: hosts(100..200),
+            targets: hosts(0..24),
             size: Bytes::new(131_072),
-            period: "2.1 ms".parse().expect("a time"),
+            period: "2.1 ms".parse().expect("the time is valid"),
             start: Picos::ZERO,
-            until: "210 ms".parse().expect("a time"),
+            until: "210 ms".parse().expect("the time is valid"),
         };
-        let traffic = rotating.traffic(&Class::new(1, "ri")).expect("a pattern");
+        let traffic = rotating.generate(&TrafficClass::new(1, "ri")).expect("the pattern is valid");
         assert_eq!((traffic.messages.len(), traffic.connections.len()), (100 * 100, 100 * 24));
-        let target =
-            |incast: usize| traffic.connections[traffic.messages[incast * 100].connection as usize].to;
+        let target = |incast: usize| {
+            let connection = traffic.messages[incast * 100].connection;
+            traffic.connections[connection.index()].to.get()
+        };
         assert_eq!((target(0), target(1), target(23), target(24)), (0, 1, 23, 0));
-        // 131,072 B in 2.1 ms are 0.4993 Gbps.
+        // Each sender sends 131,072 bytes every 2.1 ms, which is 0.4993 Gbps.
         let bits: u64 = traffic.messages.iter().filter_map(|m| m.amount.bytes()).map(|b| b.get() * 8).sum();
         assert!((bits as f64 / 0.210 / 100.0 - 0.4993e9).abs() < 1e5);
     }

@@ -1,110 +1,115 @@
-//! How large flows are.
+//! Flow size distributions.
 
 use super::error::{TextError, lines};
 use super::workloads::WORKLOADS;
-use crate::chance::Chance;
+use crate::random::RandomKey;
 use poseidon_types::Bytes;
 
-/// A distribution of sizes: points of its distribution function, and straight lines between them.
+/// A flow size distribution, given as CDF points with linear interpolation between them.
 ///
-/// That is how the generators of HPCC's and PowerTCP's artifacts read their files. Another interpolation has another mean, and
-/// the mean is what turns a load into a rate of arrivals.
+/// The traffic generators in the HPCC and PowerTCP artifacts interpolate in the same way. The interpolation affects the
+/// mean, and the mean determines the arrival rate for a given load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SizeDistribution {
     points: Vec<SizePoint>,
 }
 
-/// A point of a distribution function.
+/// A CDF point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SizePoint {
-    /// A size.
+    /// The flow size.
     pub size: Bytes,
-    /// The share of flows that are at most so large.
+    /// The fraction of flows that are no larger than this size.
     pub cdf: f64,
 }
 
 impl SizeDistribution {
-    /// All of one size.
+    /// Returns a distribution in which all flows have this size.
     pub fn fixed(size: Bytes) -> Self {
         Self { points: vec![SizePoint { size, cdf: 0.0 }, SizePoint { size, cdf: 1.0 }] }
     }
 
-    /// A published distribution, by its name in [`WORKLOADS`].
+    /// Returns the published distribution with this name from [`WORKLOADS`].
     pub fn named(name: &str) -> Option<Self> {
         let workload = WORKLOADS.iter().find(|workload| workload.name == name)?;
-        Some(Self::parse(workload.text).expect("a test reads all of them"))
+        Some(Self::parse(workload.text).expect("all workloads are valid"))
     }
 
-    /// Reads a file: `size_bytes,cdf` and then one point per line; `#` begins a comment. The first share must be 0, the last 1,
-    /// and neither column may fall.
+    /// Parses a file that has the header `size_bytes,cdf` and one point per line. `#` starts a comment.
+    ///
+    /// The first CDF value must be 0 and the last must be 1. Neither column may decrease.
     pub fn parse(text: &str) -> Result<Self, TextError> {
         let mut points: Vec<SizePoint> = Vec::new();
         let mut last_line = 1;
         let mut lines = lines(text);
-        let refuse = |line, why: &str| Err(TextError { line, why: why.into() });
+        let reject = |line, reason: &str| Err(TextError { line, reason: reason.into() });
         match lines.next() {
             Some((_, "size_bytes,cdf")) => {}
-            Some((line, _)) => return refuse(line, "the first line must be \"size_bytes,cdf\""),
-            None => return refuse(1, "there is nothing in it: begin with \"size_bytes,cdf\""),
+            Some((line, _)) => return reject(line, "the first line must be \"size_bytes,cdf\""),
+            None => return reject(1, "the file is empty: begin with \"size_bytes,cdf\""),
         }
         for (line, row) in lines {
-            let Some(point) = read_point(row) else {
-                return refuse(line, "write a size in bytes and a share from 0 to 1: \"4000,0.2293\"");
+            let Some(point) = parse_point(row) else {
+                return reject(line, "write a size in bytes and a CDF value from 0 to 1: \"4000,0.2293\"");
             };
             match points.last() {
-                None if point.cdf != 0.0 => return refuse(line, "the first share must be 0"),
-                Some(before) if point.size < before.size || point.cdf < before.cdf => {
-                    return refuse(line, "sizes and shares must not fall");
+                None if point.cdf != 0.0 => return reject(line, "the first CDF value must be 0"),
+                Some(previous) if point.size < previous.size || point.cdf < previous.cdf => {
+                    return reject(line, "sizes and CDF values must not decrease");
                 }
                 None | Some(_) => points.push(point),
             }
             last_line = line;
         }
         if points.last().is_none_or(|last| last.cdf != 1.0 || last.size.is_zero()) {
-            return refuse(last_line, "the last share must be 1, of a size above zero");
+            return reject(last_line, "the last CDF value must be 1, with a size above zero");
         }
         Ok(Self { points })
     }
 
-    /// Its points.
+    /// Returns the CDF points.
     pub fn points(&self) -> &[SizePoint] {
         &self.points
     }
 
-    /// The mean in bytes: between two points sizes are uniform, so each piece adds its share times its middle.
+    /// Returns the mean size in bytes. Sizes are uniformly distributed between two points, so each segment contributes
+    /// its probability times its midpoint.
     pub fn mean(&self) -> f64 {
-        let piece = |pair: &[SizePoint]| {
-            let middle = (pair[0].size.get() as f64 + pair[1].size.get() as f64) / 2.0;
-            middle * (pair[1].cdf - pair[0].cdf)
+        let segment = |pair: &[SizePoint]| {
+            let midpoint = (pair[0].size.get() as f64 + pair[1].size.get() as f64) / 2.0;
+            midpoint * (pair[1].cdf - pair[0].cdf)
         };
-        self.points.windows(2).map(piece).sum()
+        self.points.windows(2).map(segment).sum()
     }
 
-    /// The size that a share of flows does not exceed, rounded down to whole bytes, and at least one.
-    #[expect(clippy::cast_possible_truncation, reason = "it lies between two sizes, and is rounded down")]
-    pub fn quantile(&self, share: f64) -> Bytes {
-        let next = self.points.partition_point(|point| point.cdf < share);
-        let Some(before) = next.checked_sub(1) else {
+    /// Returns a flow size quantile, rounded down to whole bytes. The result is at least one byte.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the result lies between two sizes and is rounded down"
+    )]
+    pub fn quantile(&self, probability: f64) -> Bytes {
+        let next = self.points.partition_point(|point| point.cdf < probability);
+        let Some(previous) = next.checked_sub(1) else {
             return self.points[0].size.max(Bytes::new(1));
         };
         let Some(next) = self.points.get(next) else {
-            return self.points[before].size;
+            return self.points[previous].size;
         };
-        let before = &self.points[before];
-        let (low, high) = (before.size.get() as f64, next.size.get() as f64);
-        // The share lies above that of the point before, so the two differ.
-        let way = (share - before.cdf) / (next.cdf - before.cdf);
-        Bytes::new((low + (high - low) * way) as u64).max(Bytes::new(1))
+        let previous = &self.points[previous];
+        let (low, high) = (previous.size.get() as f64, next.size.get() as f64);
+        // The next point's CDF value exceeds the previous point's, so the denominator is positive.
+        let position = (probability - previous.cdf) / (next.cdf - previous.cdf);
+        Bytes::new((low + (high - low) * position) as u64).max(Bytes::new(1))
     }
 
-    /// A size by chance.
-    pub fn draw(&self, chance: Chance) -> Bytes {
-        // From above 0 to 1, so that a share that no flow has (0 at 2 kB) gives no size.
-        self.quantile(1.0 - chance.unit())
+    /// Draws a random flow size.
+    pub fn draw(&self, random: RandomKey) -> Bytes {
+        // The probability is in (0, 1]. A probability of zero would return the first point, whose size may never occur.
+        self.quantile(1.0 - random.uniform())
     }
 }
 
-fn read_point(row: &str) -> Option<SizePoint> {
+fn parse_point(row: &str) -> Option<SizePoint> {
     let (size, cdf) = row.split_once(',')?;
     let cdf: f64 = cdf.trim().parse().ok()?;
     let size = Bytes::new(size.trim().parse().ok()?);
@@ -115,46 +120,50 @@ fn read_point(row: &str) -> Option<SizePoint> {
 mod tests {
     use super::*;
 
-    const TWO_PIECES: &str = "size_bytes,cdf\n0,0\n100,0.5 # half\n\n300,1";
+    const TWO_SEGMENTS: &str = "size_bytes,cdf\n0,0\n100,0.5 # half\n\n300,1";
 
     #[test]
-    fn mean_and_quantiles_of_two_pieces_are_known() {
-        let sizes = SizeDistribution::parse(TWO_PIECES).expect("reads");
-        // Half of them 50 on average, half 200.
+    fn mean_and_quantiles_of_two_segments_are_correct() {
+        let sizes = SizeDistribution::parse(TWO_SEGMENTS).expect("the file is valid");
+        // Half of the flows have a mean size of 50 bytes, and the other half have a mean size of 200 bytes.
         assert_eq!(sizes.mean(), 125.0);
-        let at = |share| sizes.quantile(share).get();
-        assert_eq!((at(0.25), at(0.5), at(0.75), at(1.0)), (50, 100, 200, 300));
-        assert_eq!(at(0.0), 1, "a flow has a byte");
+        let quantile = |probability| sizes.quantile(probability).get();
+        assert_eq!([0.25, 0.5, 0.75, 1.0].map(quantile), [50, 100, 200, 300]);
+        assert_eq!(quantile(0.0), 1, "a flow has at least one byte");
     }
 
     #[test]
-    fn sizes_that_no_flow_has_are_not_drawn() {
-        let sizes = SizeDistribution::parse("size_bytes,cdf\n0,0\n100,0.5\n200,0.5\n300,1").expect("reads");
+    fn sizes_with_zero_probability_are_not_drawn() {
+        let sizes = SizeDistribution::parse("size_bytes,cdf\n0,0\n100,0.5\n200,0.5\n300,1")
+            .expect("the file is valid");
         assert_eq!(sizes.mean(), 150.0);
         assert_eq!((sizes.quantile(0.5).get(), sizes.quantile(0.75).get()), (100, 250));
-        let drawn = |i| sizes.draw(Chance::new(i, "gap")).get();
-        assert!((0..10_000).map(drawn).all(|size| !(101..200).contains(&size)));
+        let draw = |i| sizes.draw(RandomKey::new(i, "gap")).get();
+        assert!((0..10_000).map(draw).all(|size| !(101..200).contains(&size)));
     }
 
     #[test]
-    fn a_fixed_size_is_always_the_same() {
+    fn fixed_distribution_has_one_size() {
         let sizes = SizeDistribution::fixed(Bytes::new(131_072));
         assert_eq!(sizes.mean(), 131_072.0);
-        assert!((0..100).all(|i| sizes.draw(Chance::new(i, "fixed")) == Bytes::new(131_072)));
+        assert!((0..100).all(|i| sizes.draw(RandomKey::new(i, "fixed")) == Bytes::new(131_072)));
     }
 
     #[test]
-    fn files_that_make_no_sense_are_refused_with_their_line() {
-        let refused = |text: &str| SizeDistribution::parse(text).expect_err("refused").to_string();
-        assert_eq!(refused("0,0\n1,1"), "line 1: the first line must be \"size_bytes,cdf\"");
-        assert_eq!(refused("size_bytes,cdf\n1,0.5"), "line 2: the first share must be 0");
-        assert_eq!(refused("size_bytes,cdf\n0,0\n9,0.5\n8,1"), "line 4: sizes and shares must not fall");
+    fn invalid_file_is_rejected_with_the_line_number() {
+        let error = |text: &str| SizeDistribution::parse(text).expect_err("the file is invalid").to_string();
+        assert_eq!(error("0,0\n1,1"), "line 1: the first line must be \"size_bytes,cdf\"");
+        assert_eq!(error("size_bytes,cdf\n1,0.5"), "line 2: the first CDF value must be 0");
         assert_eq!(
-            refused("size_bytes,cdf\n0,0\n9,0.5"),
-            "line 3: the last share must be 1, of a size above zero"
+            error("size_bytes,cdf\n0,0\n9,0.5\n8,1"),
+            "line 4: sizes and CDF values must not decrease"
         );
-        assert!(refused("size_bytes,cdf\n0 0").starts_with("line 2: write a size"));
-        assert!(refused("size_bytes,cdf\n0,0\n9,NaN").starts_with("line 3: write a size"));
-        assert!(refused("").starts_with("line 1: "));
+        assert_eq!(
+            error("size_bytes,cdf\n0,0\n9,0.5"),
+            "line 3: the last CDF value must be 1, with a size above zero"
+        );
+        assert!(error("size_bytes,cdf\n0 0").starts_with("line 2: write a size"));
+        assert!(error("size_bytes,cdf\n0,0\n9,NaN").starts_with("line 3: write a size"));
+        assert!(error("").starts_with("line 1: "));
     }
 }

@@ -1,36 +1,36 @@
-//! Published distributions of flow sizes.
+//! Published flow size distributions.
 
-/// A published distribution of flow sizes.
+/// A published flow size distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// Its name in scenario files.
+    /// The name used in scenario files.
     pub name: &'static str,
-    /// What it is.
-    pub says: &'static str,
-    /// Its points, and where they come from: the file of its name in `workloads/`.
+    /// A short description.
+    pub description: &'static str,
+    /// The contents of the file in `workloads/`, which lists the distribution's points and their source.
     pub text: &'static str,
 }
 
-/// The published distributions, in the order of their names.
+/// The published distributions, sorted by name.
 pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "alistorage2019",
-        says: "storage at Alibaba, 2019",
+        description: "storage at Alibaba, 2019",
         text: include_str!("../../../../../workloads/alistorage2019.csv"),
     },
     Workload {
         name: "fb-hadoop-hpcc",
-        says: "Hadoop at Facebook, in HPCC's points",
+        description: "Hadoop at Facebook, in HPCC's points",
         text: include_str!("../../../../../workloads/fb-hadoop-hpcc.csv"),
     },
     Workload {
         name: "websearch-hpcc",
-        says: "web search (DCTCP), in HPCC's points",
+        description: "web search (DCTCP), in HPCC's points",
         text: include_str!("../../../../../workloads/websearch-hpcc.csv"),
     },
     Workload {
         name: "websearch-powertcp",
-        says: "web search (DCTCP), in PowerTCP's points: nothing below 2 kB",
+        description: "web search (DCTCP), in PowerTCP's points: nothing below 2 kB",
         text: include_str!("../../../../../workloads/websearch-powertcp.csv"),
     },
 ];
@@ -38,12 +38,12 @@ pub const WORKLOADS: &[Workload] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::Chance;
     use crate::patterns::SizeDistribution;
+    use crate::random::RandomKey;
 
     #[test]
-    fn every_workload_is_read_and_has_its_published_mean() {
-        // Trapezoid sums over the points of the artifacts, in bytes.
+    fn every_workload_has_its_published_mean() {
+        // The mean sizes in bytes, computed as trapezoidal sums over the artifacts' CDF points.
         let table = [
             ("alistorage2019", 9, 40_869.8, 2_000_000),
             ("fb-hadoop-hpcc", 20, 120_420.75, 10_000_000),
@@ -52,40 +52,48 @@ mod tests {
         ];
         assert_eq!(table.len(), WORKLOADS.len());
         for (name, points, mean, largest) in table {
-            let sizes = SizeDistribution::named(name).expect("in the table");
+            let sizes = SizeDistribution::named(name).expect("the workload exists");
             assert_eq!(sizes.points().len(), points, "{name}");
             assert!((sizes.mean() - mean).abs() < 0.001, "{name}: {}", sizes.mean());
             assert_eq!(sizes.quantile(1.0).get(), largest, "{name}");
         }
-        assert_eq!(SizeDistribution::named("websearch"), None, "which of the two?");
+        assert_eq!(SizeDistribution::named("websearch"), None, "the name is ambiguous");
         assert!(WORKLOADS.iter().all(|workload| workload.text.contains("# Source: ")));
     }
 
     #[test]
-    fn vai_sf_says_of_them_what_they_are() {
-        // Section VI-A: Hadoop 95 % below 300 kB and 2.5 % above 1 MB; web search 30 % above 1 MB; storage 96 % below 128 kB.
-        let at = |name, share| SizeDistribution::named(name).expect("in the table").quantile(share).get();
-        assert_eq!((at("fb-hadoop-hpcc", 0.95), at("fb-hadoop-hpcc", 0.975)), (300_000, 1_000_000));
-        assert_eq!(at("websearch-hpcc", 0.7), 1_000_000);
-        assert!(at("alistorage2019", 0.96) < 128_000 && at("alistorage2019", 0.97) > 128_000);
+    fn quantiles_match_vai_sf() {
+        // VAI + SF section VI-A. Hadoop: 95 % below 300 kB and 2.5 % above 1 MB. Web search: 30 % above 1 MB.
+        // Storage: 96 % below 128 kB.
+        let quantile = |name, probability| {
+            SizeDistribution::named(name).expect("the workload exists").quantile(probability).get()
+        };
+        assert_eq!(
+            (quantile("fb-hadoop-hpcc", 0.95), quantile("fb-hadoop-hpcc", 0.975)),
+            (300_000, 1_000_000)
+        );
+        assert_eq!(quantile("websearch-hpcc", 0.7), 1_000_000);
+        assert!(quantile("alistorage2019", 0.96) < 128_000);
+        assert!(quantile("alistorage2019", 0.97) > 128_000);
     }
 
     #[test]
-    fn drawn_sizes_have_the_mean() {
-        // Deviations are 2.3 to 5.6 times the means, so the mean of 10^6 has a standard error of at most 0.6 %.
+    fn drawn_sizes_have_the_expected_mean() {
+        // The standard deviations are 2.3 to 5.6 times the means, so the standard error of the mean over 10^6 draws is
+        // at most 0.6 %.
         for workload in WORKLOADS {
-            let sizes = SizeDistribution::named(workload.name).expect("in the table");
-            let root = Chance::new(7, workload.name);
-            let sum: u64 = (0..1_000_000).map(|i| sizes.draw(root.of(i)).get()).sum();
+            let sizes = SizeDistribution::named(workload.name).expect("the workload exists");
+            let random = RandomKey::new(7, workload.name);
+            let sum: u64 = (0..1_000_000).map(|i| sizes.draw(random.nth(i)).get()).sum();
             let ratio = sum as f64 / 1e6 / sizes.mean();
             assert!((ratio - 1.0).abs() < 0.02, "{}: {ratio}", workload.name);
         }
     }
 
     #[test]
-    fn no_web_search_of_powertcp_is_below_two_kilobytes() {
-        let sizes = SizeDistribution::named("websearch-powertcp").expect("in the table");
-        let smallest = (0..100_000).map(|i| sizes.draw(Chance::new(i, "small")).get()).min();
+    fn powertcp_web_search_has_no_flow_below_2_kb() {
+        let sizes = SizeDistribution::named("websearch-powertcp").expect("the workload exists");
+        let smallest = (0..100_000).map(|i| sizes.draw(RandomKey::new(i, "small")).get()).min();
         assert!(smallest.is_some_and(|size| (2_000..2_010).contains(&size)), "{smallest:?}");
     }
 }

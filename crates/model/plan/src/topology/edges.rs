@@ -1,23 +1,24 @@
-//! Any network, link by link.
+//! Arbitrary networks, described by a list of links.
 
 use super::Link;
 use core::fmt;
+use poseidon_types::{HostId, SwitchId};
 use std::collections::VecDeque;
 
-/// One end of a link.
+/// A host or switch at one end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
-    /// A host, by number.
-    Host(u32),
-    /// A switch, by number.
-    Switch(u32),
+pub enum Node {
+    /// A host.
+    Host(HostId),
+    /// A switch.
+    Switch(SwitchId),
 }
 
-impl fmt::Display for End {
+impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Host(host) => write!(f, "h{host}"),
-            Self::Switch(switch) => write!(f, "s{switch}"),
+            Self::Host(host) => write!(f, "{host}"),
+            Self::Switch(switch) => write!(f, "{switch}"),
         }
     }
 }
@@ -25,43 +26,63 @@ impl fmt::Display for End {
 /// A link and its two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
-    /// One end.
-    pub a: End,
-    /// The other.
-    pub b: End,
-    /// The cable between them.
+    /// One end of the link.
+    pub a: Node,
+    /// The other end of the link.
+    pub b: Node,
+    /// The link's rate and delay.
     pub link: Link,
 }
 
-/// A connected network of any shape. Each host has one link, to a switch; hosts are numbered switch by switch.
+/// A connected network of any shape. Each host has exactly one link, which leads to a switch. Hosts are numbered switch
+/// by switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edges {
     edges: Vec<Edge>,
-    /// The switch and the link of each host.
-    hosts: Vec<(u32, Link)>,
-    /// By switch: its ports. Hosts come first, then switches, each in the order of the list.
-    ports: Vec<Vec<(End, Link)>>,
+    /// Each host's switch and link.
+    hosts: Vec<(SwitchId, Link)>,
+    /// Each switch's ports. Ports to hosts come first, followed by ports to switches in list order.
+    ports: Vec<Vec<(Node, Link)>>,
 }
 
-/// Why a list of links is not a network.
+/// The reason that a list of links is not a valid network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EdgeError {
-    /// A line of text cannot be read.
+    /// A line has a syntax error.
     Line {
-        /// Its number, from one.
+        /// The line number, starting at one.
         line: usize,
-        /// Why.
-        why: String,
+        /// A description of the error.
+        reason: String,
     },
-    /// The list as a whole makes no sense.
-    Network(String),
+    /// The host or switch numbers have a gap.
+    Gap,
+    /// The network has no hosts.
+    NoHost,
+    /// A host has more than one link.
+    TwoLinks(HostId),
+    /// A link connects two hosts, or connects a switch to itself.
+    InvalidEnds(Node, Node),
+    /// Hosts are not numbered switch by switch.
+    HostOrder,
+    /// The network is not connected.
+    Disconnected,
 }
 
 impl fmt::Display for EdgeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Line { line, why } => write!(f, "line {line}: {why}"),
-            Self::Network(why) => f.write_str(why),
+            Self::Line { line, reason } => write!(f, "line {line}: {reason}"),
+            Self::Gap => f.write_str("a host or switch has no link: number them from zero without gaps"),
+            Self::NoHost => f.write_str("there is no host"),
+            Self::TwoLinks(host) => write!(f, "{host} has two links; a host must have exactly one"),
+            Self::InvalidEnds(a, b) => {
+                write!(f, "a link from {a} to {b}: one end must be a switch, and the ends must differ")
+            }
+            Self::HostOrder => f.write_str(
+                "hosts must be numbered switch by switch: the hosts of s0 first, then those of s1",
+            ),
+            Self::Disconnected => f.write_str("not every switch can be reached from s0"),
         }
     }
 }
@@ -69,65 +90,56 @@ impl fmt::Display for EdgeError {
 impl core::error::Error for EdgeError {}
 
 impl Edges {
-    /// A network of these links.
+    /// Builds a network from a list of links.
     pub fn new(edges: Vec<Edge>) -> Result<Self, EdgeError> {
-        let refuse = |why: String| Err(EdgeError::Network(why));
-        let count = |pick: fn(End) -> Option<u32>| {
+        let count = |id_of: fn(Node) -> Option<u32>| {
             let ends = edges.iter().flat_map(|edge| [edge.a, edge.b]);
-            ends.filter_map(pick).max().map_or(0, |last| last.saturating_add(1)) as usize
+            ends.filter_map(id_of).max().map_or(0, |last| last.saturating_add(1)) as usize
         };
-        let hosts = count(|end| if let End::Host(host) = end { Some(host) } else { None });
-        let switches = count(|end| if let End::Switch(switch) = end { Some(switch) } else { None });
+        let hosts = count(|node| if let Node::Host(host) = node { Some(host.get()) } else { None });
+        let switches = count(|node| if let Node::Switch(switch) = node { Some(switch.get()) } else { None });
         if hosts.max(switches) > edges.len() + 1 {
-            return refuse("a host or switch has no link: number them from zero without gaps".into());
+            return Err(EdgeError::Gap);
         }
-        let mut of_host: Vec<Option<(u32, Link)>> = vec![None; hosts];
-        let mut ports: Vec<Vec<(End, Link)>> = vec![Vec::new(); switches];
+        let mut host_links: Vec<Option<(SwitchId, Link)>> = vec![None; hosts];
+        let mut ports: Vec<Vec<(Node, Link)>> = vec![Vec::new(); switches];
         for edge in &edges {
             match (edge.a, edge.b) {
-                (End::Host(host), End::Switch(switch)) | (End::Switch(switch), End::Host(host)) => {
-                    if of_host[host as usize].replace((switch, edge.link)).is_some() {
-                        return refuse(format!("h{host} has two links; give a host one"));
+                (Node::Host(host), Node::Switch(switch)) | (Node::Switch(switch), Node::Host(host)) => {
+                    if host_links[host.index()].replace((switch, edge.link)).is_some() {
+                        return Err(EdgeError::TwoLinks(host));
                     }
-                    ports[switch as usize].push((End::Host(host), edge.link));
+                    ports[switch.index()].push((Node::Host(host), edge.link));
                 }
-                (End::Switch(a), End::Switch(b)) if a != b => {
-                    ports[a as usize].push((End::Switch(b), edge.link));
-                    ports[b as usize].push((End::Switch(a), edge.link));
+                (Node::Switch(a), Node::Switch(b)) if a != b => {
+                    ports[a.index()].push((Node::Switch(b), edge.link));
+                    ports[b.index()].push((Node::Switch(a), edge.link));
                 }
-                (a, b) => {
-                    return refuse(format!(
-                        "a link from {a} to {b}: one end must be a switch, and not the same"
-                    ));
-                }
+                (a, b) => return Err(EdgeError::InvalidEnds(a, b)),
             }
         }
-        let Some(of_host) = of_host.into_iter().collect::<Option<Vec<_>>>() else {
-            return refuse("a host has no link: number them from zero without gaps".into());
-        };
-        if of_host.is_empty() {
-            return refuse("there is no host".into());
+        let host_links: Vec<_> = host_links.into_iter().collect::<Option<_>>().ok_or(EdgeError::Gap)?;
+        if host_links.is_empty() {
+            return Err(EdgeError::NoHost);
         }
-        if !of_host.is_sorted_by_key(|(switch, _)| *switch) {
-            return refuse(
-                "hosts must be numbered switch by switch: all of s0 first, then those of s1".into(),
-            );
+        if !host_links.is_sorted_by_key(|(switch, _)| *switch) {
+            return Err(EdgeError::HostOrder);
         }
-        for list in &mut ports {
-            list.sort_by_key(|(end, _)| match end {
-                End::Host(host) => (0, *host),
-                // Stable: switches stay in the order of the list.
-                End::Switch(_) => (1, 0),
+        for switch_ports in &mut ports {
+            switch_ports.sort_by_key(|(node, _)| match node {
+                Node::Host(host) => (0, host.get()),
+                // The sort is stable, so switches stay in list order.
+                Node::Switch(_) => (1, 0),
             });
         }
-        let network = Self { edges, hosts: of_host, ports };
-        if network.distances(0).contains(&u32::MAX) {
-            return refuse("not every switch can be reached from s0".into());
+        let network = Self { edges, hosts: host_links, ports };
+        if network.distances(SwitchId::new(0)).contains(&u32::MAX) {
+            return Err(EdgeError::Disconnected);
         }
         Ok(network)
     }
 
-    /// Reads a network: one link per line, two ends, rate and delay; `#` begins a comment.
+    /// Parses a network with one link per line. Each line lists two ends, a rate and a delay. `#` starts a comment.
     ///
     /// ```
     /// # use poseidon_plan::topology::Edges;
@@ -140,102 +152,103 @@ impl Edges {
     pub fn parse(text: &str) -> Result<Self, EdgeError> {
         let mut edges = Vec::new();
         for (index, line) in text.lines().enumerate() {
-            let refuse = |why: String| EdgeError::Line { line: index + 1, why };
+            let reject = |reason: String| EdgeError::Line { line: index + 1, reason };
             let line = line.split('#').next().unwrap_or("");
             let words: Vec<&str> = line.split_whitespace().collect();
             match words[..] {
                 [] => {}
                 [a, b, rate, rate_unit, delay, delay_unit] => edges.push(Edge {
-                    a: read_end(a).map_err(refuse)?,
-                    b: read_end(b).map_err(refuse)?,
+                    a: parse_node(a).map_err(reject)?,
+                    b: parse_node(b).map_err(reject)?,
                     link: Link {
-                        rate: format!("{rate} {rate_unit}").parse().map_err(|e| refuse(format!("{e}")))?,
-                        delay: format!("{delay} {delay_unit}").parse().map_err(|e| refuse(format!("{e}")))?,
+                        rate: format!("{rate} {rate_unit}").parse().map_err(|e| reject(format!("{e}")))?,
+                        delay: format!("{delay} {delay_unit}").parse().map_err(|e| reject(format!("{e}")))?,
                     },
                 }),
-                _ => return Err(refuse("write two ends, a rate and a delay: \"h0 s0 10 Gbps 1 us\"".into())),
+                _ => return Err(reject("write two ends, a rate and a delay: \"h0 s0 10 Gbps 1 us\"".into())),
             }
         }
         Self::new(edges)
     }
 
-    /// The links.
+    /// Returns the links.
     pub fn edges(&self) -> &[Edge] {
         &self.edges
     }
 
-    /// How many hosts there are.
+    /// Returns the number of hosts.
     pub fn hosts(&self) -> u32 {
         u32::try_from(self.hosts.len()).unwrap_or(u32::MAX)
     }
 
-    /// How many switches there are.
+    /// Returns the number of switches.
     pub fn switches(&self) -> u32 {
         u32::try_from(self.ports.len()).unwrap_or(u32::MAX)
     }
 
-    /// The switch of a host.
-    pub fn switch_of(&self, host: u32) -> u32 {
-        self.hosts[host as usize].0
+    /// Returns the switch that a host is connected to.
+    pub fn switch_of(&self, host: HostId) -> SwitchId {
+        self.hosts[host.index()].0
     }
 
-    /// The ports of a switch: what is behind each, and the link there.
-    pub fn ports(&self, switch: u32) -> &[(End, Link)] {
-        &self.ports[switch as usize]
+    /// Returns the neighbor and the link on each port of a switch.
+    pub fn ports(&self, switch: SwitchId) -> &[(Node, Link)] {
+        &self.ports[switch.index()]
     }
 
-    /// The link of a host.
-    pub fn host_link(&self, host: u32) -> Link {
-        self.hosts[host as usize].1
+    /// Returns a host's link.
+    pub fn host_link(&self, host: HostId) -> Link {
+        self.hosts[host.index()].1
     }
 
-    /// How many links each switch is from `switch`.
-    pub fn distances(&self, switch: u32) -> Vec<u32> {
+    /// Returns the distance from `switch` to every switch, in links.
+    pub fn distances(&self, switch: SwitchId) -> Vec<u32> {
         let mut distances = vec![u32::MAX; self.ports.len()];
-        let mut next = VecDeque::from([switch]);
-        distances[switch as usize] = 0;
-        while let Some(at) = next.pop_front() {
-            for (end, _) in self.ports(at) {
-                if let End::Switch(other) = *end
-                    && distances[other as usize] == u32::MAX
+        let mut pending = VecDeque::from([switch]);
+        distances[switch.index()] = 0;
+        while let Some(switch) = pending.pop_front() {
+            for (node, _) in self.ports(switch) {
+                if let Node::Switch(neighbor) = *node
+                    && distances[neighbor.index()] == u32::MAX
                 {
-                    distances[other as usize] = distances[at as usize] + 1;
-                    next.push_back(other);
+                    distances[neighbor.index()] = distances[switch.index()] + 1;
+                    pending.push_back(neighbor);
                 }
             }
         }
         distances
     }
 
-    /// The links of one of the shortest ways between two hosts: at each switch, the first port that leads nearer.
-    pub fn links_between(&self, from: u32, to: u32) -> Vec<Link> {
-        let (mut at, goal) = (self.switch_of(from), self.switch_of(to));
-        let distances = self.distances(goal);
+    /// Returns the links on a shortest path between two hosts. At each switch, the path uses the first port that leads
+    /// closer to the destination.
+    pub fn links_between(&self, from: HostId, to: HostId) -> Vec<Link> {
+        let (mut switch, destination) = (self.switch_of(from), self.switch_of(to));
+        let distances = self.distances(destination);
         let mut links = vec![self.host_link(from)];
-        while at != goal {
-            let nearer = self.ports(at).iter().find_map(|(end, link)| match *end {
-                End::Switch(other) if distances[other as usize] < distances[at as usize] => {
-                    Some((other, *link))
+        while switch != destination {
+            let closer = self.ports(switch).iter().find_map(|(node, link)| match *node {
+                Node::Switch(neighbor) if distances[neighbor.index()] < distances[switch.index()] => {
+                    Some((neighbor, *link))
                 }
-                End::Switch(_) | End::Host(_) => None,
+                Node::Switch(_) | Node::Host(_) => None,
             });
-            let (other, link) = nearer.expect("a connected network has a nearer neighbour");
+            let (neighbor, link) = closer.expect("a connected network has a closer neighbor");
             links.push(link);
-            at = other;
+            switch = neighbor;
         }
         links.push(self.host_link(to));
         links
     }
 }
 
-fn read_end(word: &str) -> Result<End, String> {
+fn parse_node(word: &str) -> Result<Node, String> {
     let number = |digits: &str| digits.parse().ok();
-    let end = match word.split_at_checked(1) {
-        Some(("h", digits)) => number(digits).map(End::Host),
-        Some(("s", digits)) => number(digits).map(End::Switch),
+    let node = match word.split_at_checked(1) {
+        Some(("h", digits)) => number(digits).map(|host| Node::Host(HostId::new(host))),
+        Some(("s", digits)) => number(digits).map(|switch| Node::Switch(SwitchId::new(switch))),
         _ => None,
     };
-    end.ok_or_else(|| format!("{word:?} is neither a host (\"h0\") nor a switch (\"s0\")"))
+    node.ok_or_else(|| format!("{word:?} is neither a host (\"h0\") nor a switch (\"s0\")"))
 }
 
 #[cfg(test)]
@@ -244,36 +257,41 @@ mod tests {
     use poseidon_types::{BitRate, Picos};
 
     #[test]
-    fn a_list_of_links_is_a_network() {
+    fn valid_list_of_links_is_parsed() {
         let text = "h0 s0 10 Gbps 1 us\n s0 s1 40 Gbps 2 us # up\n\n s1 s2 40 Gbps 2 us\n h1 s2 10 Gbps 3 us";
-        let network = Edges::parse(text).expect("reads");
+        let network = Edges::parse(text).expect("the list is valid");
         assert_eq!((network.hosts(), network.switches()), (2, 3));
-        let delays: Vec<u64> = network.links_between(0, 1).iter().map(|link| link.delay.get()).collect();
+        let delays: Vec<u64> = network
+            .links_between(HostId::new(0), HostId::new(1))
+            .iter()
+            .map(|link| link.delay.get())
+            .collect();
         assert_eq!(delays, [1_000_000, 2_000_000, 2_000_000, 3_000_000]);
-        assert_eq!(network.host_link(1), Link { rate: BitRate::from_gbps(10), delay: Picos::new(3_000_000) });
+        let last = Link { rate: BitRate::from_gbps(10), delay: Picos::new(3_000_000) };
+        assert_eq!(network.host_link(HostId::new(1)), last);
     }
 
     #[test]
-    fn a_list_that_makes_no_sense_is_refused_with_its_line() {
-        let refused = |text: &str| Edges::parse(text).expect_err("refused").to_string();
+    fn invalid_list_is_rejected_with_the_cause() {
+        let error = |text: &str| Edges::parse(text).expect_err("the list is invalid").to_string();
         assert_eq!(
-            refused("h0 s0 10 Gbps"),
+            error("h0 s0 10 Gbps"),
             "line 1: write two ends, a rate and a delay: \"h0 s0 10 Gbps 1 us\""
         );
         assert_eq!(
-            refused("\nx0 s0 1 Gbps 1 us"),
+            error("\nx0 s0 1 Gbps 1 us"),
             "line 2: \"x0\" is neither a host (\"h0\") nor a switch (\"s0\")"
         );
-        assert_eq!(refused("h0 s0 1 Gbps 1 us\nh0 s0 1 Gbps 1 us"), "h0 has two links; give a host one");
         assert_eq!(
-            refused("h0 s0 1 Gbps 1 us\nh1 s1 1 Gbps 1 us"),
-            "not every switch can be reached from s0"
+            error("h0 s0 1 Gbps 1 us\nh0 s0 1 Gbps 1 us"),
+            "h0 has two links; a host must have exactly one"
         );
+        assert_eq!(error("h0 s0 1 Gbps 1 us\nh1 s1 1 Gbps 1 us"), "not every switch can be reached from s0");
         assert_eq!(
-            refused("h0 h1 1 Gbps 1 us"),
-            "a link from h0 to h1: one end must be a switch, and not the same"
+            error("h0 h1 1 Gbps 1 us"),
+            "a link from h0 to h1: one end must be a switch, and the ends must differ"
         );
-        assert!(refused("h0 s0 10 Gbit 1 us").starts_with("line 1: "));
-        assert!(refused("").contains("no host"));
+        assert!(error("h0 s0 10 Gbit 1 us").starts_with("line 1: "));
+        assert!(error("").contains("no host"));
     }
 }

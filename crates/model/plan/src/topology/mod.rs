@@ -1,7 +1,8 @@
 //! Hosts, switches and the links between them.
 //!
-//! Most networks are shapes: a route follows from the numbers of its ends, so a network of 65,536 hosts needs no table. Any other is
-//! a list of links ([`Edges`]), with routes found by breadth-first search. A [`Rotor`] changes its links while it runs.
+//! Most networks have a regular shape. Their routes are computed from host numbers, so a network with 65,536 hosts
+//! needs no routing table. Any other network is given as a list of links ([`Edges`]), and a breadth-first search
+//! computes its routes. In a [`Rotor`], the links change during a run.
 //!
 //! Hosts are numbered from zero, rack by rack.
 
@@ -9,73 +10,91 @@ mod edges;
 mod papers;
 mod rotor;
 
-pub use edges::{Edge, EdgeError, Edges, End};
+pub use edges::{Edge, EdgeError, Edges, Node};
 pub use rotor::Rotor;
 
-use poseidon_types::{BitRate, Picos};
+use poseidon_types::{BitRate, HostId, Picos, PortId, SwitchId};
 
-/// A cable: both directions have this rate and this propagation delay.
+/// A full-duplex link. Both directions have the same rate and propagation delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Bits per second, each way.
+    /// The rate in each direction.
     pub rate: BitRate,
-    /// From the last bit in to the last bit out.
+    /// The propagation delay.
     pub delay: Picos,
 }
 
-/// A network.
+/// A switch port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SwitchPort {
+    /// The switch ID.
+    pub switch: SwitchId,
+    /// The port on that switch.
+    pub port: PortId,
+}
+
+impl SwitchPort {
+    /// Creates a reference to port `port` on `switch`.
+    pub const fn new(switch: SwitchId, port: PortId) -> Self {
+        Self { switch, port }
+    }
+}
+
+/// A network topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {
-    /// Up to three tiers. One rack without aggregation is a star; one pod is a leaf-spine; `k` pods of `k/2` racks, `k/2`
-    /// aggregation switches and `k/2` cores behind each of them are a fat tree.
+    /// A network with up to three tiers.
     ///
-    /// Each rack switch has a link to each aggregation switch of its pod; aggregation switch `i` of each pod has a link to
-    /// each core of group `i`.
+    /// A single rack without aggregation switches is a star, and a single pod is a leaf-spine network. A fat tree has
+    /// `k` pods, each with `k/2` racks and `k/2` aggregation switches. It has `k/2` cores per aggregation switch.
+    ///
+    /// Each rack switch has a link to each aggregation switch in its pod. Aggregation switch `i` in each pod has a link
+    /// to each core switch in group `i`.
     Tiers(Tiers),
-    /// Switches in a row, each with hosts of its own: two are a dumbbell, more are a parking lot.
+    /// A chain of switches with hosts at each switch: a dumbbell (two switches) or a parking lot (three or more).
     Chain(Chain),
-    /// Racks behind a packet switch and a circuit switch that rotates.
+    /// Racks connected by a packet switch and a rotating circuit switch.
     Rotor(Rotor),
-    /// Any network, link by link.
+    /// An arbitrary network, described by a list of links.
     Edges(Edges),
 }
 
-/// A network of up to three tiers.
+/// A network with up to three tiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiers {
-    /// Pods.
+    /// The number of pods.
     pub pods: u32,
-    /// Racks in a pod, each with one switch.
+    /// The number of racks per pod. Each rack has one switch.
     pub racks: u32,
-    /// Hosts in a rack.
+    /// The number of hosts per rack.
     pub hosts: u32,
-    /// Aggregation switches in a pod; zero only with a single rack.
+    /// The number of aggregation switches per pod. May be zero only if there is a single rack.
     pub aggregation: u32,
-    /// Core switches behind each aggregation switch; zero only with a single pod.
+    /// The number of core switches per aggregation switch. May be zero only if there is a single pod.
     pub cores: u32,
-    /// Host to rack.
+    /// The links between hosts and rack switches.
     pub host_link: Link,
-    /// Rack to aggregation.
+    /// The links between rack and aggregation switches.
     pub rack_link: Link,
-    /// Aggregation to core.
+    /// The links between aggregation and core switches.
     pub core_link: Link,
 }
 
-/// Switches in a row.
+/// A chain of switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// Switches.
+    /// The number of switches.
     pub switches: u32,
-    /// Hosts at each switch.
+    /// The number of hosts at each switch.
     pub hosts: u32,
-    /// Host to switch.
+    /// The links between hosts and switches.
     pub host_link: Link,
-    /// Switch to switch.
+    /// The links between neighboring switches.
     pub middle_link: Link,
 }
 
 impl Topology {
-    /// All hosts on one switch.
+    /// Returns a star network, in which all hosts are connected to one switch.
     pub const fn star(hosts: u32, link: Link) -> Self {
         Self::Tiers(Tiers {
             pods: 1,
@@ -89,7 +108,7 @@ impl Topology {
         })
     }
 
-    /// The classic fat tree of `k`-port switches: `k³/4` hosts.
+    /// Returns a fat tree built from `k`-port switches, with `k³/4` hosts.
     pub const fn fat_tree(k: u32, link: Link) -> Self {
         let half = k / 2;
         Self::Tiers(Tiers {
@@ -104,12 +123,12 @@ impl Topology {
         })
     }
 
-    /// Two switches with a link between them and `hosts` at each: hosts `0..hosts` on the left.
+    /// Returns a dumbbell: two switches with `hosts` hosts each. Hosts `0..hosts` are connected to switch 0.
     pub const fn dumbbell(hosts: u32, host_link: Link, middle_link: Link) -> Self {
         Self::Chain(Chain { switches: 2, hosts, host_link, middle_link })
     }
 
-    /// How many hosts there are; saturates.
+    /// Returns the number of hosts, saturating at `u32::MAX`.
     pub fn hosts(&self) -> u32 {
         match self {
             Self::Tiers(t) => t.pods.saturating_mul(t.racks).saturating_mul(t.hosts),
@@ -119,7 +138,7 @@ impl Topology {
         }
     }
 
-    /// How many switches there are; saturates.
+    /// Returns the number of switches, saturating at `u32::MAX`.
     pub fn switches(&self) -> u32 {
         match self {
             Self::Tiers(t) => {
@@ -132,8 +151,18 @@ impl Topology {
         }
     }
 
-    /// The link of a host.
-    pub fn host_link(&self, host: u32) -> Link {
+    /// Returns the IDs of all hosts.
+    pub fn host_ids(&self) -> impl DoubleEndedIterator<Item = HostId> + Clone + use<> {
+        (0..self.hosts()).map(HostId::new)
+    }
+
+    /// Returns the IDs of all switches.
+    pub fn switch_ids(&self) -> impl DoubleEndedIterator<Item = SwitchId> + Clone + use<> {
+        (0..self.switches()).map(SwitchId::new)
+    }
+
+    /// Returns a host's link.
+    pub fn host_link(&self, host: HostId) -> Link {
         match self {
             Self::Tiers(t) => t.host_link,
             Self::Chain(c) => c.host_link,
@@ -142,7 +171,7 @@ impl Topology {
         }
     }
 
-    /// Every kind of link there is.
+    /// Returns one link of each type in the network.
     pub fn links(&self) -> Vec<Link> {
         match self {
             Self::Tiers(t) => vec![t.host_link, t.rack_link, t.core_link],
@@ -152,9 +181,9 @@ impl Topology {
         }
     }
 
-    /// The links that a packet crosses between two hosts, in order. Where several paths are equally short, those of one of them; in
-    /// a rotor, those of the packet network.
-    pub fn links_between(&self, from: u32, to: u32) -> Vec<Link> {
+    /// Returns the links on a shortest path between two hosts, in order. In a rotor network, the path goes through the
+    /// packet switch.
+    pub fn links_between(&self, from: HostId, to: HostId) -> Vec<Link> {
         match self {
             Self::Tiers(t) => match t.hops(from, to) {
                 2 => vec![t.host_link; 2],
@@ -162,13 +191,13 @@ impl Topology {
                 _ => vec![t.host_link, t.rack_link, t.core_link, t.core_link, t.rack_link, t.host_link],
             },
             Self::Chain(c) => {
-                let hops = 2 + (from / c.hosts).abs_diff(to / c.hosts) as usize;
+                let hops = 2 + (from.get() / c.hosts).abs_diff(to.get() / c.hosts) as usize;
                 let mut links = vec![c.middle_link; hops];
                 (links[0], links[hops - 1]) = (c.host_link, c.host_link);
                 links
             }
             Self::Rotor(r) => {
-                if from / r.hosts == to / r.hosts {
+                if from.get() / r.hosts == to.get() / r.hosts {
                     vec![r.host_link; 2]
                 } else {
                     vec![r.host_link, r.packet_link, r.packet_link, r.host_link]
@@ -178,47 +207,51 @@ impl Topology {
         }
     }
 
-    /// How many links a packet crosses between two hosts; one more than the switches.
-    pub fn hops(&self, from: u32, to: u32) -> u32 {
+    /// Returns the number of links on a shortest path between two hosts, which is one more than the number of switches.
+    pub fn hops(&self, from: HostId, to: HostId) -> u32 {
         match self {
             Self::Tiers(t) => t.hops(from, to),
-            Self::Chain(c) => 2 + (from / c.hosts).abs_diff(to / c.hosts),
+            Self::Chain(c) => 2 + (from.get() / c.hosts).abs_diff(to.get() / c.hosts),
             Self::Rotor(_) | Self::Edges(_) => {
                 u32::try_from(self.links_between(from, to).len()).unwrap_or(u32::MAX)
             }
         }
     }
 
-    /// The same network link by link, hosts and switches under the same numbers; `None` for a rotor, whose links change. For small
-    /// ones: a shape needs no list.
+    /// Converts the network to a list of links. Host and switch numbers stay the same.
+    ///
+    /// Returns `None` for a rotor, because its links change over time. For large networks, the list is large.
     pub fn to_edges(&self) -> Option<Edges> {
-        let edge = |a, b, link| Edge { a, b, link };
+        let host_edge = |host: HostId, hosts_per_switch: u32, link| Edge {
+            a: Node::Host(host),
+            b: Node::Switch(SwitchId::new(host.get() / hosts_per_switch)),
+            link,
+        };
+        let switch_edge = |a: u32, b: u32, link| Edge {
+            a: Node::Switch(SwitchId::new(a)),
+            b: Node::Switch(SwitchId::new(b)),
+            link,
+        };
         let mut edges = Vec::new();
         match self {
             Self::Edges(e) => return Some(e.clone()),
             Self::Rotor(_) => return None,
             Self::Chain(c) => {
-                for host in 0..self.hosts() {
-                    edges.push(edge(End::Host(host), End::Switch(host / c.hosts), c.host_link));
-                }
-                for right in 1..c.switches {
-                    edges.push(edge(End::Switch(right - 1), End::Switch(right), c.middle_link));
-                }
+                edges.extend(self.host_ids().map(|host| host_edge(host, c.hosts, c.host_link)));
+                edges.extend((1..c.switches).map(|right| switch_edge(right - 1, right, c.middle_link)));
             }
             Self::Tiers(t) => {
-                for host in 0..self.hosts() {
-                    edges.push(edge(End::Host(host), End::Switch(host / t.hosts), t.host_link));
-                }
+                edges.extend(self.host_ids().map(|host| host_edge(host, t.hosts, t.host_link)));
                 let racks = t.pods * t.racks;
                 for pod in 0..t.pods {
-                    for at in 0..t.aggregation {
-                        let aggregation = racks + pod * t.aggregation + at;
+                    for group in 0..t.aggregation {
+                        let aggregation = racks + pod * t.aggregation + group;
                         for rack in pod * t.racks..(pod + 1) * t.racks {
-                            edges.push(edge(End::Switch(rack), End::Switch(aggregation), t.rack_link));
+                            edges.push(switch_edge(rack, aggregation, t.rack_link));
                         }
-                        for core in at * t.cores..(at + 1) * t.cores {
+                        for core in group * t.cores..(group + 1) * t.cores {
                             let core = racks + t.pods * t.aggregation + core;
-                            edges.push(edge(End::Switch(aggregation), End::Switch(core), t.core_link));
+                            edges.push(switch_edge(aggregation, core, t.core_link));
                         }
                     }
                 }
@@ -227,7 +260,7 @@ impl Topology {
         Edges::new(edges).ok()
     }
 
-    /// Refuses networks that are not connected or too large to number.
+    /// Checks that the network is connected and does not have too many hosts or switches.
     pub fn check(&self) -> Result<(), &'static str> {
         match self {
             Self::Tiers(t) => {
@@ -247,7 +280,7 @@ impl Topology {
                 }
             }
             Self::Rotor(r) => r.check()?,
-            // Checked when it was made.
+            // `Edges::new` has already checked the network.
             Self::Edges(_) => {}
         }
         if self.hosts() > 1 << 24 || self.switches() > 1 << 24 {
@@ -258,11 +291,11 @@ impl Topology {
 }
 
 impl Tiers {
-    const fn hops(&self, from: u32, to: u32) -> u32 {
-        let (rack, other) = (from / self.hosts, to / self.hosts);
-        if rack == other {
+    const fn hops(&self, from: HostId, to: HostId) -> u32 {
+        let (from_rack, to_rack) = (from.get() / self.hosts, to.get() / self.hosts);
+        if from_rack == to_rack {
             2
-        } else if rack / self.racks == other / self.racks {
+        } else if from_rack / self.racks == to_rack / self.racks {
             4
         } else {
             6
@@ -277,13 +310,13 @@ mod tests {
     const LINK: Link = Link { rate: BitRate::from_gbps(100), delay: Picos::new(1_000_000) };
 
     #[test]
-    fn shapes_of_the_papers_have_their_sizes() {
+    fn topologies_have_the_expected_sizes() {
         assert_eq!(Topology::fat_tree(8, LINK).hosts(), 128);
         assert_eq!(Topology::fat_tree(8, LINK).switches(), 80);
         assert_eq!(Topology::fat_tree(64, LINK).hosts(), 65_536);
         assert_eq!(Topology::star(17, LINK).switches(), 1);
-        // VAI + SF section VI-A: 320 hosts, 20 racks of 16, 20 aggregation, 16 spines.
-        let duke = Topology::Tiers(Tiers {
+        // VAI + SF section VI-A: 320 hosts in 20 racks, 20 aggregation switches and 16 spine switches.
+        let vai_sf = Topology::Tiers(Tiers {
             pods: 5,
             racks: 4,
             hosts: 16,
@@ -293,32 +326,33 @@ mod tests {
             rack_link: LINK,
             core_link: LINK,
         });
-        assert_eq!((duke.hosts(), duke.switches()), (320, 56));
+        assert_eq!((vai_sf.hosts(), vai_sf.switches()), (320, 56));
     }
 
     #[test]
-    fn paths_are_as_long_as_their_shape_says() {
+    fn paths_have_the_expected_number_of_hops() {
         let tree = Topology::fat_tree(4, LINK);
-        assert_eq!((tree.hops(0, 1), tree.hops(0, 2), tree.hops(0, 15)), (2, 4, 6));
+        let hops = |topology: &Topology, to| topology.hops(HostId::new(0), HostId::new(to));
+        assert_eq!((hops(&tree, 1), hops(&tree, 2), hops(&tree, 15)), (2, 4, 6));
         let dumbbell = Topology::dumbbell(3, LINK, LINK);
-        assert_eq!((dumbbell.hops(0, 2), dumbbell.hops(0, 3)), (2, 3));
+        assert_eq!((hops(&dumbbell, 2), hops(&dumbbell, 3)), (2, 3));
     }
 
     #[test]
-    fn a_shape_and_its_list_are_one_network() {
-        let other = Link { rate: BitRate::from_gbps(400), ..LINK };
-        let chain = Chain { switches: 3, hosts: 2, host_link: LINK, middle_link: other };
-        for shape in [
+    fn link_list_describes_the_same_network() {
+        let middle_link = Link { rate: BitRate::from_gbps(400), ..LINK };
+        let chain = Chain { switches: 3, hosts: 2, host_link: LINK, middle_link };
+        for topology in [
             Topology::star(5, LINK),
             Topology::fat_tree(4, LINK),
             Topology::Chain(chain),
             Topology::poseidon_clos(3),
         ] {
-            let list = Topology::Edges(shape.to_edges().expect("not a rotor"));
-            assert_eq!((list.hosts(), list.switches()), (shape.hosts(), shape.switches()));
-            for from in 0..shape.hosts() {
-                for to in (0..shape.hosts()).filter(|to| *to != from) {
-                    assert_eq!(list.links_between(from, to), shape.links_between(from, to), "{from} {to}");
+            let list = Topology::Edges(topology.to_edges().expect("only a rotor has no edge list"));
+            assert_eq!((list.hosts(), list.switches()), (topology.hosts(), topology.switches()));
+            for from in topology.host_ids() {
+                for to in topology.host_ids().filter(|to| *to != from) {
+                    assert_eq!(list.links_between(from, to), topology.links_between(from, to), "{from} {to}");
                 }
             }
         }

@@ -1,15 +1,17 @@
-//! The networks of the four papers.
+//! Networks from the papers that the lab evaluates.
 
-use super::{Edge, Edges, End, Link, Rotor, Tiers, Topology};
-use poseidon_types::{BitRate, Nanos, Picos};
+use super::{Edge, Edges, Link, Node, Rotor, Tiers, Topology};
+use poseidon_types::{BitRate, HostId, Nanos, Picos, SwitchId};
 
 const fn link(gbps: u64, delay_ns: u64) -> Link {
     Link { rate: BitRate::from_gbps(gbps), delay: Picos::from_nanos(Nanos::new(delay_ns)) }
 }
 
 impl Topology {
-    /// Poseidon section 5: racks of 24 hosts with 8 uplinks, 200 Gbps and 245 ns everywhere; five switches between any two
-    /// racks, so each rack is a pod of its own.
+    /// Returns the network from Poseidon section 5: racks of 24 hosts with 8 uplinks per rack.
+    ///
+    /// All links run at 200 Gbps with a delay of 245 ns. Each rack is its own pod, so paths between racks cross five
+    /// switches.
     pub const fn poseidon_clos(racks: u32) -> Self {
         let link = link(200, 245);
         Self::Tiers(Tiers {
@@ -24,8 +26,10 @@ impl Topology {
         })
     }
 
-    /// PowerTCP section 4.1, in the shape of its artifact: 256 servers at 25 Gbps behind 8 rack, 8 aggregation and 4 core switches at
-    /// 100 Gbps; 1 us per link, 5 us to the cores.
+    /// Returns the network from PowerTCP section 4.1, as configured in the paper's artifact.
+    ///
+    /// The network has 256 servers with 25 Gbps links. Its 8 rack switches, 8 aggregation switches and 4 core switches
+    /// are connected at 100 Gbps. Core links have a delay of 5 us, and all other links have a delay of 1 us.
     pub const fn powertcp_fat_tree() -> Self {
         Self::Tiers(Tiers {
             pods: 4,
@@ -39,8 +43,11 @@ impl Topology {
         })
     }
 
-    /// PowerTCP section 5: 25 racks of 10 servers at 25 Gbps, a packet network of 25 Gbps per rack and a circuit switch of 100 Gbps that
-    /// stands for 225 us and turns for 20 us. Delays give its largest base RTT of 24 us.
+    /// Returns the network from PowerTCP section 5: 25 racks of 10 servers with 25 Gbps links.
+    ///
+    /// Each rack has a 25 Gbps link to the packet switch and a 100 Gbps link to the circuit switch. A circuit stays up
+    /// for 225 us, and reconfiguration takes 20 us. The link delays are chosen to match the paper's maximum base RTT of
+    /// 24 us.
     pub const fn powertcp_rotor(notice: Picos) -> Self {
         Self::Rotor(Rotor {
             racks: 25,
@@ -54,13 +61,15 @@ impl Topology {
         })
     }
 
-    /// VAI + SF section III-D: a star at 100 Gbps with links of 1 us.
+    /// Returns the network from VAI + SF section III-D: a star with 100 Gbps links and link delays of 1 us.
     pub const fn vai_sf_star(hosts: u32) -> Self {
         Self::star(hosts, link(100, 1_000))
     }
 
-    /// VAI + SF section VI-A, HPCC's fat tree: 320 hosts at 100 Gbps in 20 racks, 20 aggregation and 16 core switches at 400 Gbps,
-    /// 1 us per link.
+    /// Returns the network from VAI + SF section VI-A, which is HPCC's fat tree.
+    ///
+    /// The network has 320 hosts with 100 Gbps links in 20 racks. The 20 aggregation switches and 16 core switches have
+    /// 400 Gbps links. All links have a delay of 1 us.
     pub const fn vai_sf_fat_tree() -> Self {
         Self::Tiers(Tiers {
             pods: 5,
@@ -74,25 +83,26 @@ impl Topology {
         })
     }
 
-    /// RPM section V-B: ten hosts behind s0, ten behind s2, a router s1 between; the link from s1 to s2 is the bottleneck. Host `i`
-    /// talks to host `i + 10`, whose link has the delay `far[i]` (the paper's table I); the near links have 10 ms.
-    pub fn rpm_testbed(far: &[Nanos; 10]) -> Self {
-        let near = link(10, 10_000_000);
-        // Wires between switches, of which the paper says nothing.
-        let (wide, narrow) = (link(100, 5_000), link(10, 5_000));
-        let number = |i: usize| u32::try_from(i).unwrap_or(0);
-        let hosts = far.iter().enumerate();
-        let left = (0..10).map(|host| Edge { a: End::Host(host), b: End::Switch(0), link: near });
+    /// Returns the network from RPM section V-B: ten senders at switch s0, a router s1, and ten receivers at switch s2.
+    ///
+    /// The link from s1 to s2 is the bottleneck. Host `i` sends to host `i + 10`, whose link delay is
+    /// `receiver_delays[i]` (the paper's table I). The sender links have a delay of 10 ms.
+    pub fn rpm_testbed(receiver_delays: &[Nanos; 10]) -> Self {
+        let sender_link = link(10, 10_000_000);
+        // The paper does not specify the links between switches.
+        let (uplink, bottleneck) = (link(100, 5_000), link(10, 5_000));
+        let switch = |number| Node::Switch(SwitchId::new(number));
+        let host_edge = |host, peer, link| Edge { a: Node::Host(HostId::new(host)), b: switch(peer), link };
+        let senders = (0..10).map(|host| host_edge(host, 0, sender_link));
         let middle = [
-            Edge { a: End::Switch(0), b: End::Switch(1), link: wide },
-            Edge { a: End::Switch(1), b: End::Switch(2), link: narrow },
+            Edge { a: switch(0), b: switch(1), link: uplink },
+            Edge { a: switch(1), b: switch(2), link: bottleneck },
         ];
-        let right = hosts.map(|(i, delay)| Edge {
-            a: End::Host(10 + number(i)),
-            b: End::Switch(2),
-            link: Link { rate: near.rate, delay: Picos::from_nanos(*delay) },
+        let receivers = (10..).zip(receiver_delays).map(|(host, delay)| {
+            host_edge(host, 2, Link { rate: sender_link.rate, delay: Picos::from_nanos(*delay) })
         });
-        Self::Edges(Edges::new(left.chain(middle).chain(right).collect()).expect("a network"))
+        let edges = senders.chain(middle).chain(receivers).collect();
+        Self::Edges(Edges::new(edges).expect("the network is connected"))
     }
 }
 
@@ -101,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_of_the_papers_have_their_sizes() {
+    fn networks_have_the_sizes_of_the_papers() {
         let size = |t: Topology| {
             assert_eq!(t.check(), Ok(()));
             (t.hosts(), t.switches())
@@ -115,8 +125,8 @@ mod tests {
     }
 
     #[test]
-    fn poseidons_racks_are_six_links_apart() {
-        assert_eq!(Topology::poseidon_clos(12).hops(0, 24), 6);
-        assert_eq!(Topology::poseidon_clos(12).hops(0, 1), 2);
+    fn poseidon_racks_are_six_links_apart() {
+        let hops = |to| Topology::poseidon_clos(12).hops(HostId::new(0), HostId::new(to));
+        assert_eq!((hops(24), hops(1)), (6, 2));
     }
 }

@@ -1,74 +1,78 @@
-//! Racks behind a packet switch and a circuit switch that rotates.
+//! Racks connected by a packet switch and a rotating circuit switch.
 
 use super::Link;
 use poseidon_types::Picos;
 
-/// A reconfigurable datacenter: each rack switch has a link to a packet switch and one to a circuit switch. The circuit switch holds a
-/// matching for a `day`, is dark for a `night`, and goes on to the next: in matching `m`, rack `r` sends to rack `r + m + 1`. A rack
-/// switch has one queue per other rack; the queue of the rack that its circuit leads to is served by the circuit alone.
+/// A reconfigurable datacenter network. Each rack switch has one link to a packet switch and one link to a circuit
+/// switch.
+///
+/// The circuit switch keeps each matching for a `day` and reconfigures during a `night`, when it carries no traffic. In
+/// matching `m`, rack `r` sends to rack `r + m + 1`. A rack switch has one virtual output queue per destination rack.
+/// While a circuit to a rack is up, that rack's queue drains only through the circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotor {
-    /// Racks, each with one switch; at least two.
+    /// The number of racks, at least two. Each rack has one switch.
     pub racks: u32,
-    /// Hosts in a rack.
+    /// The number of hosts per rack.
     pub hosts: u32,
-    /// Host to rack.
+    /// The links between hosts and rack switches.
     pub host_link: Link,
-    /// Rack to packet switch.
+    /// The links between rack switches and the packet switch.
     pub packet_link: Link,
-    /// Rack to rack, through the circuit switch.
+    /// The links between racks through the circuit switch.
     pub circuit_link: Link,
-    /// How long a circuit stands.
+    /// How long each circuit stays up.
     pub day: Picos,
-    /// How long the circuit switch takes to turn.
+    /// How long the circuit switch takes to reconfigure.
     pub night: Picos,
-    /// Hosts are told of a circuit this long before it stands (reTCP's prebuffering).
+    /// How long before a circuit comes up hosts are notified, for reTCP's prebuffering.
     pub notice: Picos,
 }
 
-/// Most racks: the queues of a rack switch are kept in 64 bits.
-const MOST_RACKS: u32 = 64;
+/// The maximum number of racks. A rack switch tracks its queues in a 64-bit bitmap.
+const MAX_RACKS: u32 = 64;
 
 impl Rotor {
-    /// The rack that the circuit of `rack` leads to at `time`, if it stands.
+    /// Returns the rack that `rack` has a circuit to at `time`, or `None` during a night.
     pub fn peer(&self, rack: u32, time: Picos) -> Option<u32> {
         let slot = self.day.get().saturating_add(self.night.get());
-        let (matching, into) = (time.get() / slot, time.get() % slot);
-        (into < self.day.get()).then(|| self.matched(rack, matching))
+        let (matching, elapsed) = (time.get() / slot, time.get() % slot);
+        (elapsed < self.day.get()).then(|| self.matched_rack(rack, matching))
     }
 
-    /// Whether hosts of `rack` are told at `time` that their circuit to `other` stands, or soon will.
-    pub fn tells(&self, rack: u32, other: u32, time: Picos) -> bool {
+    /// Returns whether the circuit from `rack` to `other` is up at `time` or will come up within the notice period.
+    pub fn announces(&self, rack: u32, other: u32, time: Picos) -> bool {
         let slot = self.day.get().saturating_add(self.night.get());
-        let into = time.get() % slot;
-        if into < self.day.get() && self.matched(rack, time.get() / slot) == other {
+        let elapsed = time.get() % slot;
+        if elapsed < self.day.get() && self.matched_rack(rack, time.get() / slot) == other {
             return true;
         }
-        // Days begin at multiples of the slot: is one of `other` among those of the notice?
+        // Days begin at multiples of the slot length. Check all days that begin within the notice period.
         let (first, last) = (time.get() / slot + 1, time.get().saturating_add(self.notice.get()) / slot);
         (first..=last.min(first + u64::from(self.racks)))
-            .any(|matching| self.matched(rack, matching) == other)
+            .any(|matching| self.matched_rack(rack, matching) == other)
     }
 
-    /// When the circuits next change, after `time`: a day begins or ends.
+    /// Returns the next time after `time` at which a day begins or ends.
     pub const fn next_change(&self, time: Picos) -> Picos {
         let slot = self.day.get().saturating_add(self.night.get());
-        let into = time.get() % slot;
-        let to = if into < self.day.get() && self.night.get() > 0 { self.day.get() } else { slot };
-        Picos::new(time.get().saturating_add(to - into))
+        let elapsed = time.get() % slot;
+        let next = if elapsed < self.day.get() && self.night.get() > 0 { self.day.get() } else { slot };
+        Picos::new(time.get().saturating_add(next - elapsed))
     }
 
-    fn matched(&self, rack: u32, matching: u64) -> u32 {
+    /// Returns the rack that `rack` sends to in this matching.
+    fn matched_rack(&self, rack: u32, matching: u64) -> u32 {
         let step = matching % u64::from(self.racks - 1) + 1;
         u32::try_from((u64::from(rack) + step) % u64::from(self.racks)).unwrap_or(0)
     }
 
     pub(super) const fn check(&self) -> Result<(), &'static str> {
-        if self.racks < 2 || self.racks > MOST_RACKS || self.hosts == 0 {
-            return Err("a rotor needs 2 to 64 racks and a host in each");
+        if self.racks < 2 || self.racks > MAX_RACKS || self.hosts == 0 {
+            return Err("a rotor needs 2 to 64 racks with at least one host each");
         }
         if self.day.is_zero() {
-            return Err("the day of a rotor is zero: circuits would never stand");
+            return Err("the day of a rotor is zero: circuits would never be up");
         }
         Ok(())
     }
@@ -81,7 +85,7 @@ mod tests {
 
     const LINK: Link = Link { rate: BitRate::from_gbps(25), delay: Picos::new(1_000_000) };
     const US: u64 = 1_000_000;
-    /// PowerTCP section 5, with fewer racks.
+    /// The rotor network from PowerTCP section 5, with fewer racks.
     const ROTOR: Rotor = Rotor {
         racks: 5,
         hosts: 2,
@@ -94,14 +98,14 @@ mod tests {
     };
 
     #[test]
-    fn every_rack_meets_every_other_once_a_week() {
+    fn every_rack_has_a_circuit_to_every_other_rack_once_per_cycle() {
         let day = |m: u64| Picos::new(m * 245 * US);
         for rack in 0..5 {
-            let mut met: Vec<u32> = (0..4).filter_map(|m| ROTOR.peer(rack, day(m))).collect();
-            met.sort_unstable();
-            assert_eq!(met, (0..5).filter(|other| *other != rack).collect::<Vec<_>>());
+            let mut peers: Vec<u32> = (0..4).filter_map(|m| ROTOR.peer(rack, day(m))).collect();
+            peers.sort_unstable();
+            assert_eq!(peers, (0..5).filter(|other| *other != rack).collect::<Vec<_>>());
         }
-        // A matching is a permutation: nobody receives from two.
+        // A matching is a permutation, so no rack receives from two racks.
         let mut peers: Vec<_> = (0..5).filter_map(|rack| ROTOR.peer(rack, day(2))).collect();
         peers.sort_unstable();
         assert_eq!(peers, [0, 1, 2, 3, 4]);
@@ -109,17 +113,18 @@ mod tests {
     }
 
     #[test]
-    fn changes_come_at_dusk_and_dawn() {
+    fn circuits_change_when_a_day_begins_or_ends() {
         assert_eq!(ROTOR.next_change(Picos::ZERO), Picos::new(225 * US));
         assert_eq!(ROTOR.next_change(Picos::new(225 * US)), Picos::new(245 * US));
         assert_eq!(ROTOR.next_change(Picos::new(245 * US)), Picos::new(470 * US));
     }
 
     #[test]
-    fn hosts_are_told_before_the_circuit_stands() {
-        // Rack 0 meets rack 4 in the fourth day, from 735 to 960 us; notice from 135 us on.
+    fn hosts_learn_about_a_circuit_in_advance() {
+        // Rack 0 has a circuit to rack 4 on the fourth day, from 735 to 960 us. The notice period begins at 135 us.
         assert_eq!(ROTOR.peer(0, Picos::new(735 * US)), Some(4));
-        let told = |us| ROTOR.tells(0, 4, Picos::new(us * US));
-        assert_eq!((told(134), told(135), told(734), told(959), told(960)), (false, true, true, true, false));
+        let announced = |us| ROTOR.announces(0, 4, Picos::new(us * US));
+        let times = [134, 135, 734, 959, 960];
+        assert_eq!(times.map(announced), [false, true, true, true, false]);
     }
 }

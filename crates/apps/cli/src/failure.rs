@@ -1,0 +1,121 @@
+//! The command's errors and their exit codes.
+
+use poseidon_lab::report::{ReportError, VerifyError};
+use poseidon_lab::runner::StudyError;
+use poseidon_lab::scenario::ScenarioError;
+use std::path::{Path, PathBuf};
+
+/// Explains what happens to the results of an interrupted command.
+pub(crate) const RESULTS_KEPT: &str = "finished runs are stored, and `poseidon report` can read them";
+
+/// An error that terminates the command.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// A run failed.
+    #[error("{0}")]
+    Run(String),
+    /// A study failed.
+    #[error(transparent)]
+    Study(StudyError),
+    /// A report cannot be created.
+    #[error(transparent)]
+    Report(ReportError),
+    /// A published study cannot be verified.
+    #[error(transparent)]
+    Verify(VerifyError),
+    /// A file cannot be read.
+    #[error("{}: {source}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The underlying I/O error.
+        source: std::io::Error,
+    },
+    /// A value cannot be written as JSON.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// The command line names something that does not exist.
+    #[error("{0}")]
+    Usage(String),
+    /// A scenario is invalid.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// Gating claims failed.
+    #[error("{}", gate_message(*.0))]
+    Gate(usize),
+    /// The command is not in this build. The text explains how to get it.
+    #[cfg_attr(
+        all(feature = "linux", feature = "quic"),
+        expect(dead_code, reason = "a build with all features has all commands")
+    )]
+    #[error("{0}")]
+    NotBuilt(&'static str),
+    /// The command received Ctrl-C, SIGTERM or SIGHUP. The text explains what happens to the results.
+    #[error("interrupted; {0}")]
+    Interrupted(&'static str),
+    /// Output could not be written.
+    #[error("cannot write to stdout: {0}")]
+    Output(&'static std::io::Error),
+}
+
+impl Failure {
+    /// Returns the process exit code.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Run(_)
+            | Self::Study(_)
+            | Self::Report(_)
+            | Self::Verify(_)
+            | Self::File { .. }
+            | Self::Json(_)
+            | Self::Output(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Scenario(_) => 3,
+            Self::Gate(_) => 4,
+            Self::NotBuilt(_) => 5,
+            Self::Interrupted(_) => 130,
+        }
+    }
+
+    /// Adds the path to an I/O error.
+    pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
+        |source| Self::File { path: path.to_owned(), source }
+    }
+}
+
+fn gate_message(claims: usize) -> String {
+    match claims {
+        1 => "a gating claim fails".to_owned(),
+        claims => format!("{claims} gating claims fail"),
+    }
+}
+
+// An invalid scenario always has the same exit code, no matter which error contains it.
+
+impl From<StudyError> for Failure {
+    fn from(error: StudyError) -> Self {
+        match error {
+            StudyError::Scenario(error) => Self::Scenario(error),
+            error => Self::Study(error),
+        }
+    }
+}
+
+impl From<ReportError> for Failure {
+    fn from(error: ReportError) -> Self {
+        match error {
+            ReportError::Scenario(error) => Self::Scenario(error),
+            error => Self::Report(error),
+        }
+    }
+}
+
+impl From<VerifyError> for Failure {
+    fn from(error: VerifyError) -> Self {
+        match error {
+            VerifyError::Run(error) => error.into(),
+            VerifyError::Report(error) => error.into(),
+            error => Self::Verify(error),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Estimates the memory that a run needs.
+
+use poseidon_plan::switch::{RecordCarrier, Stamp};
+use poseidon_plan::{Plan, Topology};
+use poseidon_types::{Bytes, HostId};
+
+/// Bytes per host, including its transmit queues and its share of the rack's timers.
+const HOST: u64 = 256;
+/// Bytes per switch port, including one queue and its share of the switch's timers.
+const PORT: u64 = 160;
+/// Bytes per connection for both ends, before the connection sends.
+const CONNECTION: u64 = 128;
+/// Bytes per sending connection, for the law's state and the scoreboard.
+const SENDER: u64 = 1_200;
+/// Bytes per message, in the schedule and in the host's message list.
+const MESSAGE: u64 = 64;
+/// Bytes per node in the calendar.
+const NODE: u64 = 1_024;
+/// Bytes per packet, including its share of arrivals and queues.
+const PACKET: u64 = 64 + 24;
+
+/// Estimates the memory that a run needs: the initial state plus two BDPs of packets per sender. A run with
+/// long queues needs more.
+pub(crate) fn estimate_memory(plan: &Plan) -> Bytes {
+    let hosts = u64::from(plan.topology.hosts());
+    let switches = u64::from(plan.topology.switches());
+    let connections = plan.connections.len() as u64;
+    let terms = [
+        hosts * HOST,
+        estimate_ports(&plan.topology) * PORT * u64::from(plan.switch.priorities),
+        (switches + hosts / 16) * NODE,
+        connections * CONNECTION,
+        connections.min(hosts * 64) * SENDER,
+        plan.messages.len() as u64 * MESSAGE,
+        estimate_packets(plan) * (PACKET + record_bytes(plan.switch.stamp)),
+    ];
+    Bytes::new(terms.iter().fold(0, |sum: u64, term| sum.saturating_add(*term)))
+}
+
+/// Estimates the number of switch ports. For a network described by a list of links, the estimate includes
+/// the size of the route tables.
+fn estimate_ports(topology: &Topology) -> u64 {
+    let hosts = u64::from(topology.hosts());
+    let switches = u64::from(topology.switches());
+    match topology {
+        Topology::Tiers(t) => {
+            let racks = u64::from(t.pods) * u64::from(t.racks);
+            let uplinks = racks * u64::from(t.aggregation);
+            let core_links = u64::from(t.pods) * u64::from(t.aggregation) * u64::from(t.cores);
+            hosts + 2 * uplinks + 2 * core_links
+        }
+        Topology::Chain(_) => hosts + 2 * switches,
+        Topology::Rotor(r) => hosts + u64::from(r.racks) * (u64::from(r.racks) + 3),
+        Topology::Edges(e) => 2 * e.edges().len() as u64 + switches * switches / 8,
+    }
+}
+
+/// Estimates the number of in-flight packets as two BDPs per sending host.
+fn estimate_packets(plan: &Plan) -> u64 {
+    let mut senders: Vec<(HostId, HostId)> = plan.connections.iter().map(|c| (c.from, c.to)).collect();
+    senders.sort_unstable();
+    senders.dedup_by_key(|(from, _)| *from);
+    let packets = |(from, to): &(HostId, HostId)| {
+        let send_time = plan.topology.host_link(*from).rate.send_time_ceil(plan.data_size()).get().max(1);
+        2 * (plan.base_rtt(*from, *to).get() / send_time + 1)
+    };
+    senders.iter().map(packets).sum()
+}
+
+/// Returns the size of a packet's hop records plus their free-list entry.
+const fn record_bytes(stamp: Stamp) -> u64 {
+    match stamp {
+        Stamp::HopRecords(RecordCarrier::Exact) => 2 * 64 + 4,
+        Stamp::HopRecords(RecordCarrier::HpccNs3) => 64 + 4,
+        Stamp::MaxHopDelay(_) | Stamp::Off => 0,
+    }
+}

@@ -1,0 +1,168 @@
+//! The receiving end of a connection: reassembly, ACK policy and ECN echo.
+
+use poseidon_plan::Plan;
+use poseidon_plan::transport::{Acks, Echo, Recovery};
+use poseidon_types::Picos;
+use std::collections::BTreeSet;
+
+use crate::packet::{Packet, PacketId};
+
+/// The receiving end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver {
+    /// Every packet below this sequence number has arrived.
+    pub(crate) next_expected: u32,
+    /// The number of completed messages.
+    pub(crate) complete_messages: u32,
+    /// The number of payload bytes received. Each byte counts once.
+    pub(crate) received_bytes: u64,
+    /// Packets above `next_expected` that have arrived.
+    out_of_order: BTreeSet<u32>,
+    /// The data packet that becomes the next ACK, or [`PacketId::NONE`].
+    pub(crate) pending_ack: PacketId,
+    /// The number of packets that the pending ACK acknowledges.
+    pub(crate) pending_count: u32,
+    /// The pending ACK's deadline.
+    pub(crate) ack_deadline: Picos,
+    /// Whether a mark has arrived since the last CWR.
+    ece_latched: bool,
+    /// Whether the receiver has sent a NACK for the current gap.
+    nack_sent: bool,
+    /// The earliest time at which the next CNP may be sent.
+    next_cnp: Picos,
+}
+
+/// The receiver's response to a data packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplyAction {
+    AckNow,
+    /// Keep the packet for a delayed ACK.
+    DelayAck,
+    /// Discard the packet and request the missing packet.
+    Nack,
+    Discard,
+}
+
+/// The effect of a data packet on its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReceiveOutcome {
+    /// Whether the packet was accepted and is not a duplicate.
+    pub(crate) is_new: bool,
+    pub(crate) action: ReplyAction,
+    /// Whether the pending ACK must be sent first because its mark differs from the packet's mark.
+    pub(crate) flush_pending_ack: bool,
+    pub(crate) send_cnp: bool,
+}
+
+impl Receiver {
+    pub(crate) const NEW: Self = Self {
+        next_expected: 0,
+        complete_messages: 0,
+        received_bytes: 0,
+        out_of_order: BTreeSet::new(),
+        pending_ack: PacketId::NONE,
+        pending_count: 0,
+        ack_deadline: Picos::MAX,
+        ece_latched: false,
+        nack_sent: false,
+        next_cnp: Picos::ZERO,
+    };
+
+    /// Processes a data packet. `pending_is_marked` states whether the pending ACK is marked.
+    /// `completes_message` takes a sequence number and returns whether a message is complete once all packets
+    /// below this number have arrived.
+    pub(crate) fn on_data(
+        &mut self,
+        plan: &Plan,
+        packet: &Packet,
+        pending_is_marked: bool,
+        now: Picos,
+        completes_message: impl Fn(u32) -> bool,
+    ) -> ReceiveOutcome {
+        let is_marked = packet.tag.is_marked();
+        if packet.tag.has_cwr() {
+            self.ece_latched = false;
+        }
+        self.ece_latched |= is_marked;
+        let send_cnp = match plan.transport.echo {
+            Echo::Notification { gap } if is_marked && now >= self.next_cnp => {
+                self.next_cnp = now + Picos::from_nanos(gap);
+                true
+            }
+            Echo::Notification { .. } | Echo::Exact | Echo::UntilReduced => false,
+        };
+        let in_order = packet.seq == self.next_expected;
+        if plan.transport.recovery == Recovery::GoBackN && packet.seq > self.next_expected {
+            let nack_sent = core::mem::replace(&mut self.nack_sent, true);
+            let action = if nack_sent { ReplyAction::Discard } else { ReplyAction::Nack };
+            return ReceiveOutcome { is_new: false, action, flush_pending_ack: false, send_cnp };
+        }
+        let is_new = self.record_packet(packet.seq);
+        let (action, flush_pending_ack) = match plan.transport.acks {
+            Acks::EveryPacket => (ReplyAction::AckNow, false),
+            Acks::Coalesced { packets, delay } => {
+                let flush_pending_ack = self.pending_ack != PacketId::NONE
+                    && plan.transport.echo == Echo::Exact
+                    && pending_is_marked != is_marked;
+                if flush_pending_ack {
+                    self.pending_count = 0;
+                }
+                if self.pending_count == 0 {
+                    self.ack_deadline = now + Picos::from_nanos(delay);
+                }
+                self.pending_count += 1;
+                let ack_now =
+                    self.pending_count >= packets || !in_order || completes_message(self.next_expected);
+                (if ack_now { ReplyAction::AckNow } else { ReplyAction::DelayAck }, flush_pending_ack)
+            }
+        };
+        if action == ReplyAction::AckNow {
+            self.pending_count = 0;
+        }
+        ReceiveOutcome { is_new, action, flush_pending_ack, send_cnp }
+    }
+
+    /// Returns whether the pending ACK acknowledges only one packet, in which case its timer is not set yet.
+    pub(crate) const fn started_delayed_ack(&self) -> bool {
+        self.pending_count == 1
+    }
+
+    /// Returns whether an ACK echoes a mark. `is_marked` states whether the data packet is marked.
+    pub(crate) const fn echoes_mark(&self, echo: Echo, is_marked: bool) -> bool {
+        match echo {
+            Echo::Exact => is_marked,
+            Echo::UntilReduced => self.ece_latched,
+            Echo::Notification { .. } => false,
+        }
+    }
+
+    /// Records the arrival of packet `seq`. Returns `false` for a duplicate.
+    fn record_packet(&mut self, seq: u32) -> bool {
+        if seq < self.next_expected {
+            return false;
+        }
+        if seq > self.next_expected {
+            return self.out_of_order.insert(seq);
+        }
+        self.nack_sent = false;
+        self.next_expected += 1;
+        while self.out_of_order.first() == Some(&self.next_expected) {
+            self.out_of_order.pop_first();
+            self.next_expected += 1;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn receiver_counts_each_packet_once() {
+        let mut receiver = Receiver::NEW;
+        let is_new: Vec<bool> = [0, 2, 2, 3, 1, 0].map(|seq| receiver.record_packet(seq)).to_vec();
+        assert_eq!(is_new, [true, true, false, true, true, false]);
+        assert_eq!(receiver.next_expected, 4);
+    }
+}

@@ -1,0 +1,230 @@
+//! The styles that distinguish series: colour, dashes, marker and hatching.
+//!
+//! The colours come from Okabe and Ito's palette ("Color universal design", 2008). Yellow is omitted, because it is
+//! hard to see on white paper.
+
+use super::canvas::{Canvas, Path};
+use super::{Chart, Marks};
+
+/// The colour of reference lines.
+pub(super) const REFERENCE_COLOUR: &str = "#777777";
+
+/// The style of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SeriesStyle {
+    /// The colour.
+    pub(super) colour: &'static str,
+    /// The colour mixed with white.
+    pub(super) tint: &'static str,
+    /// The dash pattern; empty for a solid line.
+    pub(super) dashes: &'static str,
+    marker: Marker,
+    is_hollow: bool,
+    /// The fill of the bars.
+    pub(super) hatching: Hatching,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Marker {
+    Circle,
+    Square,
+    TriangleUp,
+    Diamond,
+    TriangleDown,
+    Cross,
+    Plus,
+}
+
+/// How a bar is filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hatching {
+    /// Filled with the colour.
+    Solid,
+    /// Filled with the tint, with lines in these directions.
+    Lines(&'static [Direction]),
+}
+
+/// The direction of hatching lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// Up to the right.
+    Rising,
+    /// Down to the right.
+    Falling,
+    /// Horizontal.
+    Horizontal,
+    /// Vertical.
+    Vertical,
+}
+
+const STYLES: [SeriesStyle; 7] = {
+    use Direction::{Falling, Horizontal, Rising, Vertical};
+    use Hatching::{Lines, Solid};
+    const fn new_style(
+        (colour, tint): (&'static str, &'static str),
+        dashes: &'static str,
+        marker: Marker,
+        is_hollow: bool,
+        hatching: Hatching,
+    ) -> SeriesStyle {
+        SeriesStyle { colour, tint, dashes, marker, is_hollow, hatching }
+    }
+    [
+        new_style(("#0072B2", "#A6CEE4"), "", Marker::Circle, false, Solid),
+        new_style(("#D55E00", "#F0C7A6"), "6 2.5", Marker::Square, true, Lines(&[Rising])),
+        new_style(("#009E73", "#A6DDCE"), "2 1.8", Marker::TriangleUp, false, Lines(&[])),
+        new_style(("#E69F00", "#F6DEA6"), "8 2 2 2", Marker::Diamond, true, Lines(&[Rising, Falling])),
+        new_style(("#CC79A7", "#EDD0E0"), "11 3", Marker::TriangleDown, false, Lines(&[Horizontal])),
+        new_style(("#000000", "#A6A6A6"), "4 1.5", Marker::Cross, true, Lines(&[Falling])),
+        new_style(("#56B4E9", "#C4E5F7"), "7 2 1.5 2 1.5 2", Marker::Plus, true, Lines(&[Vertical])),
+    ]
+};
+
+const REFERENCE_DASHES: [&str; 3] = ["4 3", "1.5 2.5", "8 3 1.5 3"];
+
+/// Returns the style of the series with this index. After seven series, the colours and shapes repeat with different
+/// dashes and hatching. In every second round, hollow and filled markers are swapped and tints are white.
+pub(super) fn style(index: usize) -> SeriesStyle {
+    let (round, position) = (index / STYLES.len(), index % STYLES.len());
+    let (base, shifted) = (STYLES[position], STYLES[(position + round) % STYLES.len()]);
+    let is_odd = round % 2 == 1;
+    let tint = if is_odd { "#ffffff" } else { base.tint };
+    let is_hollow = base.is_hollow != is_odd;
+    SeriesStyle { dashes: shifted.dashes, hatching: shifted.hatching, tint, is_hollow, ..base }
+}
+
+/// The style of each series, which is the same in all panels of a figure.
+#[derive(Debug, Default)]
+pub(super) struct StyleMap<'a> {
+    /// The series names. The flag is set if the series is the only series in each of its panels.
+    names: Vec<(&'a str, bool)>,
+    references: Vec<&'a str>,
+}
+
+impl<'a> StyleMap<'a> {
+    /// Assigns styles to all series of a figure.
+    pub(super) fn new(charts: &'a [Chart]) -> Self {
+        let mut styles = Self::default();
+        for chart in charts {
+            let (references, names): (Vec<_>, Vec<_>) = match &chart.marks {
+                Marks::Lines(lines) | Marks::Points(lines) => lines
+                    .iter()
+                    .map(|line| (line.name.as_str(), line.is_reference))
+                    .partition(|series| series.1),
+                Marks::Bars { series, .. } => {
+                    (Vec::new(), series.iter().map(|bars| (bars.name.as_str(), false)).collect())
+                }
+            };
+            for (name, _) in references {
+                if !styles.references.contains(&name) {
+                    styles.references.push(name);
+                }
+            }
+            let is_alone = names.len() == 1;
+            for (name, _) in names {
+                match styles.names.iter_mut().find(|entry| entry.0 == name) {
+                    Some(entry) => entry.1 &= is_alone,
+                    None => styles.names.push((name, is_alone)),
+                }
+            }
+        }
+        styles
+    }
+
+    /// Returns the index of a series. The index also determines how far markers are shifted along the line, so that
+    /// markers of different series do not coincide.
+    pub(super) fn index(&self, name: &str) -> usize {
+        self.names.iter().position(|entry| entry.0 == name).unwrap_or(0)
+    }
+
+    /// Returns the style of a series.
+    pub(super) fn style(&self, name: &str) -> SeriesStyle {
+        let index = self.index(name);
+        let style = style(index);
+        // A line that is alone in its panel needs no dashes, which would hide its peaks.
+        if self.names.get(index).is_some_and(|entry| entry.1) {
+            SeriesStyle { dashes: "", ..style }
+        } else {
+            style
+        }
+    }
+
+    /// Returns the dash pattern of a reference line.
+    pub(super) fn reference_dashes(&self, name: &str) -> &'static str {
+        let index = self.references.iter().position(|reference| *reference == name).unwrap_or(0);
+        REFERENCE_DASHES[index % REFERENCE_DASHES.len()]
+    }
+}
+
+impl SeriesStyle {
+    /// Draws the series marker.
+    pub(super) fn draw_marker(&self, canvas: &mut Canvas, (x, y): (f64, f64), radius: f64) {
+        let polygon = |corners: &[(f64, f64)]| {
+            let mut path = Path::default();
+            let corners: Vec<_> =
+                corners.iter().map(|&(dx, dy)| (x + radius * dx, y + radius * dy)).collect();
+            path.polygon(&corners);
+            path
+        };
+        let two_lines = |lines: [[(f64, f64); 2]; 2]| {
+            let mut path = Path::default();
+            for line in lines {
+                path.polyline(&line.map(|(dx, dy)| (x + radius * dx, y + radius * dy)));
+            }
+            path
+        };
+        // All markers have about the same area, so that none of them stands out.
+        let path = match self.marker {
+            Marker::Circle => {
+                let attributes = self.marker_attributes();
+                return canvas.shape("circle", &[("cx", x), ("cy", y), ("r", radius)], &attributes);
+            }
+            Marker::Square => polygon(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]),
+            Marker::TriangleUp => polygon(&[(-1.2, 0.9), (0.0, -1.2), (1.2, 0.9)]),
+            Marker::TriangleDown => polygon(&[(-1.2, -0.9), (0.0, 1.2), (1.2, -0.9)]),
+            Marker::Diamond => polygon(&[(-1.3, 0.0), (0.0, -1.3), (1.3, 0.0), (0.0, 1.3)]),
+            Marker::Cross => two_lines([[(-1.0, -1.0), (1.0, 1.0)], [(-1.0, 1.0), (1.0, -1.0)]]),
+            Marker::Plus => two_lines([[(-1.2, 0.0), (1.2, 0.0)], [(0.0, -1.2), (0.0, 1.2)]]),
+        };
+        canvas.path(&path, &self.marker_attributes());
+    }
+
+    fn marker_attributes(&self) -> [(&'static str, &'static str); 3] {
+        let fill = if self.is_hollow { "#ffffff" } else { self.colour };
+        [("fill", fill), ("stroke", self.colour), ("stroke-width", "1")]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{line, line_chart};
+    use super::*;
+
+    #[test]
+    fn no_two_series_differ_by_hue_alone() {
+        // Test more series than a reader can distinguish.
+        for (i, j) in (0..2 * STYLES.len()).flat_map(|i| (0..i).map(move |j| (i, j))) {
+            let (a, b) = (style(i), style(j));
+            assert_ne!((a.dashes, a.marker), (b.dashes, b.marker), "{i} {j}");
+            let is_white = |style: SeriesStyle| style.tint == "#ffffff" && style.hatching != Hatching::Solid;
+            if a.hatching != Hatching::Solid || b.hatching != Hatching::Solid {
+                assert_ne!((a.hatching, is_white(a)), (b.hatching, is_white(b)), "{i} {j}");
+            }
+            if i < STYLES.len() {
+                assert_ne!(a.dashes, b.dashes, "{i} {j}");
+                assert_ne!(a.marker, b.marker, "{i} {j}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_series_has_the_same_style_in_all_panels() {
+        let chart = |names: &[&str]| line_chart(names.iter().map(|name| line(name, &[])).collect());
+        let charts = [chart(&["hpcc", "swift"]), chart(&["queue"]), chart(&["swift"])];
+        let styles = StyleMap::new(&charts);
+        assert_eq!(["hpcc", "swift", "queue"].map(|name| styles.index(name)), [0, 1, 2]);
+        // The queue is alone in its panel; the law is not.
+        assert_eq!(styles.style("queue").dashes, "");
+        assert_eq!(styles.style("swift").dashes, STYLES[1].dashes);
+    }
+}

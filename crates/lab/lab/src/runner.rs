@@ -1,0 +1,507 @@
+//! Runs studies. Cells and seeds run in parallel, and each plan runs at most once.
+
+use crate::analytic;
+use crate::canonical::{closed_form_hash, plan_hash};
+use crate::manifest::{Manifest, Program, run_name, short_hex};
+use crate::reduce::Reducer;
+use crate::resolve::ResolvedRun;
+use crate::scenario::{Cell, ScenarioError, SpecErrorKind};
+use crate::store::{FinishedRun, Store, StoreError};
+use crate::study::{RunId, Study};
+use crate::summary::{RunSummary, Summary};
+use crate::tables::{Format, TableError, TableSink};
+use core::ops::ControlFlow;
+use core::sync::atomic::{AtomicBool, Ordering};
+use poseidon_plan::Backend;
+use poseidon_plan::records::{
+    DecisionRow, DropRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
+};
+use poseidon_types::Picos;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// Options for running studies.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The number of seeds; overrides the number in the scenario.
+    pub seeds: Option<u32>,
+    /// The number of parallel runs.
+    pub jobs: usize,
+    /// The format of stored rows; `None` stores no rows.
+    pub records: Option<Format>,
+    /// The shard to execute.
+    pub shard: Shard,
+    /// The program that executes the runs.
+    pub program: Program,
+}
+
+/// A subset of the runs, used to distribute work over several processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// The index of this shard, starting at zero.
+    pub index: usize,
+    /// The number of shards.
+    pub count: usize,
+}
+
+impl Shard {
+    /// The shard that contains all runs.
+    pub const WHOLE: Self = Self { index: 0, count: 1 };
+
+    /// Returns whether a run belongs to this shard.
+    fn contains(self, run_index: usize) -> bool {
+        run_index % self.count == self.index
+    }
+}
+
+/// Observes runs. Several threads may call these methods concurrently.
+pub trait RunObserver: Sync {
+    /// Called when a run starts.
+    fn on_start(&self, run: &RunId);
+    /// Called when a run makes progress. `stop` is the planned end of the run.
+    fn on_progress(&self, run: &RunId, progress: Progress, stop: Picos);
+    /// Called when a run has ended, or when a stored result was reused.
+    fn on_end(&self, run: &RunId, manifest: &Manifest, is_reused: bool);
+    /// Returns whether the user has interrupted the runs.
+    fn is_interrupted(&self) -> bool;
+    /// Called when a non-fatal problem occurs, such as an unreadable result.
+    fn on_warning(&self, text: &str) {
+        eprintln!("poseidon: {text}");
+    }
+}
+
+/// An error that stops the studies.
+#[derive(Debug, thiserror::Error)]
+#[expect(clippy::large_enum_variant, reason = "an error is created once per command")]
+pub enum StudyError {
+    /// A scenario cannot run.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// A result cannot be written or read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Rows cannot be written.
+    #[error(transparent)]
+    Rows(#[from] TableError),
+    /// A run panicked.
+    #[error("run {run} panicked: {message}; this is a bug in the program, please report it")]
+    Panicked {
+        /// The study, cell and seed.
+        run: String,
+        /// The panic message.
+        message: String,
+    },
+}
+
+/// Runs every cell and seed that has no stored result. The result order follows the scenario files and does not depend
+/// on the number of jobs.
+pub fn run_studies(
+    studies: &[Study],
+    backend: &(dyn Backend + Sync),
+    store: &Store,
+    options: &RunOptions,
+    observer: &dyn RunObserver,
+) -> Result<Vec<FinishedRun>, StudyError> {
+    for study in studies {
+        study.check_run_count(options.seeds)?;
+        study.check(backend)?;
+    }
+    studies.iter().try_for_each(|study| store.write_scenario(study))?;
+    let plans = RunningPlans::default();
+    let context = RunContext { backend, store, options, observer, plans: &plans };
+    let queue = TaskQueue::new(tasks(studies, options));
+    let results: Mutex<Vec<(usize, Result<FinishedRun, StudyError>)>> = Mutex::new(Vec::new());
+    let worker = || {
+        while let Some(task) = queue.pop() {
+            if observer.is_interrupted() || plans.has_failed() {
+                break;
+            }
+            match context.run_one(&task) {
+                Some(result) => results.lock().expect(NOT_POISONED).push((task.id.index, result)),
+                // Another job is running the same plan, so this task can reuse its result later.
+                None => queue.put_back(task, &plans),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..options.jobs.max(1) {
+            scope.spawn(worker);
+        }
+        worker();
+    });
+    let mut results = results.into_inner().expect(NOT_POISONED);
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Returns a hash of all run results. Two lists of runs with equal results have the same hash.
+pub fn result_hash(runs: &[FinishedRun]) -> String {
+    let mut hasher = Sha256::new();
+    for run in runs {
+        hasher.update(run.manifest.plan_hash.as_bytes());
+        hasher.update(run.manifest.result_hash.as_bytes());
+        let summary = serde_json::to_string(&run.run.summary).unwrap_or_default();
+        hasher.update(summary.as_bytes());
+    }
+    short_hex(&hasher.finalize())
+}
+
+/// A run to execute.
+struct Task<'a> {
+    study_index: usize,
+    study: &'a Study,
+    cell: &'a Cell,
+    id: RunId,
+}
+
+/// Returns the runs of this shard.
+fn tasks<'a>(studies: &'a [Study], options: &RunOptions) -> Vec<Task<'a>> {
+    let mut tasks = Vec::new();
+    for (study_index, study) in studies.iter().enumerate() {
+        if study.skip_reason().is_some() {
+            continue;
+        }
+        for cell in &study.cells {
+            for seed in 1..=u64::from(study.seed_count(cell, options.seeds)) {
+                let (study_name, labels) = (study.name.clone(), cell.labels.clone());
+                let id = RunId { study: study_name, labels, seed, index: tasks.len(), total: 0 };
+                tasks.push(Task { study_index, study, cell, id });
+            }
+        }
+    }
+    let total = tasks.len();
+    tasks.iter_mut().for_each(|task| task.id.total = total);
+    tasks.retain(|task| options.shard.contains(task.id.index));
+    tasks
+}
+
+/// The queue of pending runs.
+struct TaskQueue<'a> {
+    tasks: Mutex<VecDeque<Task<'a>>>,
+}
+
+const NOT_POISONED: &str = "no thread panics while holding this lock";
+
+impl<'a> TaskQueue<'a> {
+    fn new(tasks: Vec<Task<'a>>) -> Self {
+        Self { tasks: Mutex::new(tasks.into()) }
+    }
+
+    fn pop(&self) -> Option<Task<'a>> {
+        self.tasks.lock().expect(NOT_POISONED).pop_front()
+    }
+
+    /// Appends a task whose plan another job is running. If the queue was empty, blocks until a plan finishes.
+    fn put_back(&self, task: Task<'a>, plans: &RunningPlans) {
+        let mut tasks = self.tasks.lock().expect(NOT_POISONED);
+        let is_only_task = tasks.is_empty();
+        tasks.push_back(task);
+        drop(tasks);
+        if is_only_task {
+            plans.wait_for_one();
+        }
+    }
+}
+
+/// The plans that are currently running, by hash.
+#[derive(Default)]
+struct RunningPlans {
+    hashes: Mutex<BTreeSet<String>>,
+    plan_finished: Condvar,
+    failed: AtomicBool,
+}
+
+impl RunningPlans {
+    /// Reserves a plan; returns `None` if another job is running it.
+    fn reserve(&self, hash: &str) -> Option<PlanReservation<'_>> {
+        let is_free = self.hashes.lock().expect(NOT_POISONED).insert(hash.to_owned());
+        is_free.then(|| PlanReservation { plans: self, hash: hash.to_owned() })
+    }
+
+    /// Blocks until one of the running plans finishes. Returns at once if no plan is running.
+    fn wait_for_one(&self) {
+        let hashes = self.hashes.lock().expect(NOT_POISONED);
+        if !hashes.is_empty() {
+            drop(self.plan_finished.wait(hashes).expect(NOT_POISONED));
+        }
+    }
+
+    /// Records that a run has failed, so that no other run starts.
+    fn set_failed(&self) {
+        self.failed.store(true, Ordering::SeqCst);
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
+    }
+}
+
+/// A reservation for a running plan. Dropping the reservation releases the plan and wakes waiting jobs.
+struct PlanReservation<'a> {
+    plans: &'a RunningPlans,
+    hash: String,
+}
+
+impl Drop for PlanReservation<'_> {
+    fn drop(&mut self) {
+        // Set the flag before waking waiting jobs, so that none of them repeats the plan.
+        if std::thread::panicking() {
+            self.plans.set_failed();
+        }
+        self.plans.hashes.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.hash);
+        self.plans.plan_finished.notify_all();
+    }
+}
+
+/// The context shared by all runs.
+struct RunContext<'a> {
+    backend: &'a (dyn Backend + Sync),
+    store: &'a Store,
+    options: &'a RunOptions,
+    observer: &'a dyn RunObserver,
+    plans: &'a RunningPlans,
+}
+
+impl RunContext<'_> {
+    /// Executes one run or reuses its result; returns `None` if another job is running its plan.
+    fn run_one(&self, task: &Task<'_>) -> Option<Result<FinishedRun, StudyError>> {
+        let result = match task.cell.scenario.analytic {
+            Some(_) => self.compute_closed_form(task),
+            None => match task.study.resolve(task.cell, task.id.seed, self.backend) {
+                Ok(resolved) => self.run_plan(task, &resolved)?,
+                Err(error) => Err(error.into()),
+            },
+        };
+        if result.is_err() {
+            self.plans.set_failed();
+        }
+        Some(result.map(|(summary, manifest)| self.finished_run(task, summary, manifest)))
+    }
+
+    /// Evaluates a cell that has a closed-form model.
+    fn compute_closed_form(&self, task: &Task<'_>) -> Result<(Summary, Manifest), StudyError> {
+        let form = task.cell.scenario.analytic.expect("the caller checked that the cell has a closed form");
+        let plan_hash = closed_form_hash(form, &task.cell.labels);
+        let manifest = Manifest::new(task.study, &task.id, &plan_hash, &self.options.program);
+        let summary = analytic::evaluate(form);
+        self.observer.on_end(&task.id, &manifest, false);
+        self.store.write_run(&task.study.name, &summary, &manifest)?;
+        Ok((summary, manifest))
+    }
+
+    /// Runs a plan or loads its result; returns `None` if another job is running the plan. A panic in the backend
+    /// becomes an error.
+    fn run_plan(
+        &self,
+        task: &Task<'_>,
+        resolved: &ResolvedRun,
+    ) -> Option<Result<(Summary, Manifest), StudyError>> {
+        let hash = plan_hash(resolved);
+        let reservation = self.plans.reserve(&hash)?;
+        let run = move || {
+            let result = self.load_cached_or_run(task, resolved, &reservation.hash);
+            // Set the flag before the plan is released, so that no waiting job repeats a failed plan.
+            if result.is_err() {
+                self.plans.set_failed();
+            }
+            result
+        };
+        // The run state is not used after a panic.
+        let result = std::panic::catch_unwind(core::panic::AssertUnwindSafe(run));
+        Some(result.unwrap_or_else(|panic| {
+            Err(StudyError::Panicked { run: task.id.to_string(), message: panic_message(panic.as_ref()) })
+        }))
+    }
+
+    /// Loads the stored result of a plan, or runs the plan.
+    fn load_cached_or_run(
+        &self,
+        task: &Task<'_>,
+        resolved: &ResolvedRun,
+        plan_hash: &str,
+    ) -> Result<(Summary, Manifest), StudyError> {
+        let run = run_name(plan_hash, &self.options.program.identity);
+        let warn = |text: &str| self.observer.on_warning(text);
+        let study = task.study;
+        if let Some((summary, manifest)) = self.store.find(&study.name, &run, self.options.records, &warn) {
+            let manifest = self.store.reuse_run(study, &task.id, &summary, manifest)?;
+            self.observer.on_end(&task.id, &manifest, true);
+            return Ok((summary, manifest));
+        }
+        self.run_and_store(task, resolved, plan_hash, &run)
+    }
+
+    /// Runs a plan and writes its result.
+    fn run_and_store(
+        &self,
+        task: &Task<'_>,
+        resolved: &ResolvedRun,
+        plan_hash: &str,
+        run: &str,
+    ) -> Result<(Summary, Manifest), StudyError> {
+        let Task { study, cell, id, .. } = task;
+        self.observer.on_start(id);
+        #[expect(clippy::disallowed_methods, reason = "the duration of a run is not part of its result")]
+        let started = std::time::Instant::now();
+        let groups: Vec<_> = resolved.groups.iter().map(|group| group.messages.clone()).collect();
+        let tables = match self.options.records {
+            Some(format) => {
+                let folder = self.store.run_folder(&study.name, run);
+                std::fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
+                Some(TableSink::new(&folder, format, &resolved.plan, &groups))
+            }
+            None => None,
+        };
+        let mut sink = RunSink {
+            // Figures show only the first seed's time series.
+            reducer: Reducer::new(resolved, id.seed == 1),
+            tables,
+            observer: self.observer,
+            id,
+            stop: resolved.plan.stop,
+            measured_until: resolved.measured_until,
+            has_drained: false,
+        };
+        let mut report = self.backend.run(&resolved.plan, &mut sink).map_err(|error| {
+            StudyError::Scenario(study.error_in_cell(cell, SpecErrorKind::Plan(error).at_root()))
+        })?;
+        let RunSink { reducer, tables, has_drained, .. } = sink;
+        // A run that ended early because all its messages finished is complete.
+        report.interrupted &= !has_drained;
+        let files = match tables {
+            Some(tables) => tables.finish()?,
+            None => Vec::new(),
+        };
+        let (summary, messages) = reducer.finish(&report);
+        let manifest = Manifest::new(study, id, plan_hash, &self.options.program).with_report(
+            resolved,
+            &report,
+            started.elapsed(),
+            files,
+        );
+        self.store.write_plan(&study.name, run, &crate::explain::describe_run(resolved))?;
+        self.store.write_messages(&study.name, run, &messages)?;
+        self.store.write_run(&study.name, &summary, &manifest)?;
+        self.observer.on_end(id, &manifest, false);
+        Ok((summary, manifest))
+    }
+
+    fn finished_run(&self, task: &Task<'_>, summary: Summary, manifest: Manifest) -> FinishedRun {
+        let run = RunSummary {
+            labels: task.cell.labels.clone(),
+            seed: task.id.seed,
+            summary,
+            messages: self.store.messages(&task.study.name, &manifest.run_name()),
+        };
+        FinishedRun { study: task.study_index, run, manifest }
+    }
+}
+
+/// Returns a panic's message.
+fn panic_message(panic: &(dyn core::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no panic message").to_owned()
+}
+
+/// Forwards the rows of a run to the reducer and to the row files.
+struct RunSink<'a> {
+    reducer: Reducer<'a>,
+    tables: Option<TableSink<'a>>,
+    observer: &'a dyn RunObserver,
+    id: &'a RunId,
+    stop: Picos,
+    measured_until: Picos,
+    has_drained: bool,
+}
+
+macro_rules! forward_rows {
+    ($($record:ident: $row:ty,)*) => {$(
+        fn $record(&mut self, row: $row) {
+            self.reducer.$record(row);
+            if let Some(tables) = &mut self.tables {
+                tables.$record(row);
+            }
+        }
+    )*};
+}
+
+impl Sink for RunSink<'_> {
+    forward_rows! {
+        record_message: MessageRow,
+        record_received: ReceivedRow,
+        record_drop: DropRow,
+        record_queue: QueueRow,
+        record_sender: SenderRow,
+        record_receiver: ReceiverRow,
+        record_decision: DecisionRow,
+    }
+
+    fn on_progress(&mut self, progress: Progress) -> ControlFlow<()> {
+        self.observer.on_progress(self.id, progress, self.stop);
+        if self.observer.is_interrupted() {
+            return ControlFlow::Break(());
+        }
+        let flow =
+            self.tables.as_mut().map_or(ControlFlow::Continue(()), |tables| tables.on_progress(progress));
+        let is_draining = progress.now >= self.measured_until && self.measured_until < self.stop;
+        if flow.is_continue() && is_draining && self.reducer.has_drained() {
+            self.has_drained = true;
+            return ControlFlow::Break(());
+        }
+        flow
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_stays_reserved_until_its_reservation_is_dropped() {
+        let plans = RunningPlans::default();
+        let reservation = plans.reserve("a").expect("the plan is free");
+        assert!(plans.reserve("a").is_none());
+        assert!(plans.reserve("b").is_some());
+        drop(reservation);
+        assert!(plans.reserve("a").is_some());
+        assert!(!plans.has_failed());
+    }
+
+    #[test]
+    fn a_panic_releases_the_plan_and_stops_other_runs() {
+        let plans = RunningPlans::default();
+        let run = || {
+            let _reservation = plans.reserve("a").expect("the plan is free");
+            panic!("the backend has a bug");
+        };
+        let panic = std::panic::catch_unwind(core::panic::AssertUnwindSafe(run)).expect_err("the run panics");
+        assert_eq!(panic_message(panic.as_ref()), "the backend has a bug");
+        assert!(plans.has_failed());
+        assert!(plans.reserve("a").is_some(), "the plan is free again");
+    }
+
+    #[test]
+    fn waiting_jobs_wake_when_a_run_panics() {
+        let plans = RunningPlans::default();
+        let reservation = plans.reserve("a").expect("the plan is free");
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                while plans.reserve("a").is_none() {
+                    plans.wait_for_one();
+                }
+                plans.has_failed()
+            });
+            let runner = scope.spawn(move || {
+                let _reservation = reservation;
+                panic!("the backend has a bug");
+            });
+            assert!(runner.join().is_err());
+            assert!(
+                waiter.join().expect("the waiter does not panic"),
+                "the failure is visible to the waiter"
+            );
+        });
+    }
+}
