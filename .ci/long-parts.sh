@@ -62,8 +62,8 @@ part packet_hops 5 release two_cores
 part ratio 3 release two_cores
 part cost 3 release 'root testbed'
 part hostile_long 6 hostile two_cores
-part forged_long 6 hostile two_cores
-part forged_s2n_long 6 tests two_cores
+part forged_long 12 hostile two_cores
+part forged_s2n_long 12 tests two_cores
 part undo_long 4 tests 'root testbed'
 part soak_long 11 tests ''
 part identity_long 6 tests ''

@@ -10,7 +10,7 @@
 
 mod common;
 
-use common::attack::{Attack, AttackSize, FORGED_DELAY, LONG, SLICE, start_forged_telemetry};
+use common::attack::{Attack, AttackSize, FORGED_DELAY, LONG, LONG_FORGED, SLICE, start_forged_telemetry};
 use common::relay::{Link, Relay};
 use common::{connect, endpoint, poseidon};
 use core::time::Duration;
@@ -198,9 +198,9 @@ async fn hostile_long() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "five minutes, ten million datagrams: .ci/long"]
+#[ignore = "eleven minutes, ten million datagrams: .ci/long"]
 async fn forged_long() {
-    let ratio = run_attack(LONG, AttackKind::ForgedTelemetry).await;
+    let ratio = run_attack(LONG_FORGED, AttackKind::ForgedTelemetry).await;
     assert!(ratio > 0.95, "{ratio}");
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::attack::{AttackSize, FORGED_DELAY, LONG, start_forged_telemetry};
+use common::attack::{AttackSize, FORGED_DELAY, LONG_FORGED, start_forged_telemetry};
 use common::relay::{Link, Relay, StampMode, expected_stamp};
 use common::{DecisionLog, bind, certificate, poseidon, poseidon_with_log, wait_until};
 use core::net::SocketAddr;
@@ -556,8 +556,8 @@ async fn forged_telemetry_from_the_peers_address_is_ignored() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "five minutes, ten million datagrams: .ci/long"]
+#[ignore = "eleven minutes, ten million datagrams: .ci/long"]
 async fn forged_s2n_long() {
-    let ratio = run_forged_attack(LONG).await;
+    let ratio = run_forged_attack(LONG_FORGED).await;
     assert!(ratio > 0.95, "{ratio}");
 }
