@@ -271,7 +271,7 @@ fn escape_html(text: &str) -> String {
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#222}\
 h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem;border-top:1px solid #ddd;padding-top:1rem}\
-table{border-collapse:collapse;margin:.5rem 0;font-size:13px}td,th{border:1px solid #ddd;padding:.25rem .5rem;text-align:left;vertical-align:top}\
+table{display:block;overflow-x:auto;max-width:100%;border-collapse:collapse;margin:.5rem 0;font-size:13px}td,th{border:1px solid #ddd;padding:.25rem .5rem;text-align:left;vertical-align:top}\
 th{background:#f5f5f5}tr.holds td:last-child{background:#e3f1ea}tr.fails td:last-child{background:#f9e1d5}\
 tr.not-comparable td:last-child,tr.not-run td:last-child{background:#eee}\
 .gate{font-size:11px;border:1px solid #999;border-radius:3px;padding:0 .2rem;color:#555}.source,.cut{color:#555;font-size:13px}.lead{font-size:1.05rem}\
