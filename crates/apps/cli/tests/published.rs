@@ -249,7 +249,11 @@ fn numbers_in_the_book_come_from_published_studies() {
                 assert!(!is_missing, "{page} cites {paper}, which is not published");
             }
         }
-        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"-/".contains(c));
+        // The record of the long checks also lists parts that have not run. Such a row cites no number.
+        let words = text
+            .lines()
+            .filter(|line| !line.contains("| not run yet |"))
+            .flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric() && !"-/".contains(c)));
         for study in words.filter(|word| known.iter().any(|name| name == word && name.contains('/'))) {
             let paper = study.split('/').next().unwrap_or_default();
             let is_known = published.iter().any(|name| name == study) || UNPUBLISHED.contains(&paper);
