@@ -14,7 +14,7 @@ whole=(--locked --workspace --features poseidon-cli/linux,poseidon-cli/quic,pose
 # The same for what is built optimised: the second QUIC stack and its AWS-LC would take five minutes more.
 without_s2n=(--locked --workspace --features poseidon-cli/linux,poseidon-cli/quic)
 
-# not_run CHECK REASON: prints what a check leaves out, and tells .ci/run, which lists it at its end.
+# not_run CHECK REASON: reports what a check leaves out. .ci/run lists it at the end.
 not_run() {
     echo "$1: not run: $2"
     if [ -n "${CHECKS_NOT_RUN:-}" ]; then

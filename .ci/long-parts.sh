@@ -1,4 +1,4 @@
-# The parts of .ci/long, which sources this. `lacks_X` fails and prints the reason where the machine lacks X.
+# The parts of .ci/long, which sources this file. `lacks_X` prints the reason and fails if the machine lacks X.
 # shellcheck shell=bash
 
 as_root=()
@@ -10,11 +10,11 @@ build_release() {
     cargo build "${release[@]}" --bin poseidon --bin poseidon-peers \
         --example packet_hops --example anchors --example cost --example ratio
 }
-# As .ci/run builds them.
+# The same features as in .ci/run.
 build_tests() { cargo test "${whole[@]}" --no-run --test undo --test soak --test identity --test telemetry --test testbed --test s2n; }
-# The attacker must be fast enough to send its datagrams.
+# A release build, so that the attacker can send fast enough.
 build_hostile() { cargo test "${release[@]}" --no-run --test hostile; }
-# One test: its file, its name, and what cargo is asked for.
+# one_test FILE NAME CARGO_ARGUMENTS...: runs one ignored test.
 one_test() {
     local binary=$1 test=$2
     shift 2
@@ -33,11 +33,11 @@ lacks_two_cores() {
         return 1
     }
 }
-# Real packets: what `poseidon doctor` finds missing.
+# Real packets need everything that `poseidon doctor` checks.
 lacks_testbed() {
     local missing
     lacks_root || return
-    # A build that fails is a failure of the part, which finds it next.
+    # If the build fails, the part fails next.
     build_release >&2 || return 0
     missing=$("${as_root[@]}" target/release/poseidon doctor --json | python3 -c '
 import json, sys
@@ -49,7 +49,7 @@ print("; ".join(check["name"] + ": " + check["says"] for check in missing))') ||
         return 1
     }
 }
-# Installs it where that is allowed.
+# Installs ns-3 if permitted.
 lacks_ns3() {
     { bench/peers/install && bench/peers/build; } >"$out/ns3.log" 2>&1 || {
         echo "ns-3 cannot be installed or built here (bench/peers/install, bench/peers/build): $(tail -n 1 "$out/ns3.log")"
@@ -99,19 +99,19 @@ run_one_testbed() {
 run_peers_star() { target/release/poseidon-peers star --json; }
 run_peers_dumbbell() { target/release/poseidon-peers dumbbell --json; }
 
-# One part per scenario for real packets. What it took when it was last published is about what it will take.
+# One part per scenario on real packets. The estimate is the duration of the last published run.
 for scenario in scenarios/linux/*.toml; do
     name=$(basename "$scenario" .toml)
     seconds=$(python3 -c 'import json, sys; print(int(json.load(open(sys.argv[1]))["wall_s"]))' "docs/results/linux/$name/verdicts.json" 2>/dev/null || echo 600)
     part "linux/$name" "$((seconds / 60 + 1))" release 'root testbed'
     eval "run_linux_${name//[^a-z0-9_]/_}() { run_scenario $name; }"
 done
-# A run that was stopped goes on where it was; one that ended is measured anew.
+# An interrupted run resumes. A complete run starts again.
 run_scenario() {
     local results="$out/linux/$1" code=0
     [ ! -e "$results/ended" ] || "${as_root[@]}" rm -rf "$results"
     "${as_root[@]}" target/release/poseidon run "scenarios/linux/$1.toml" --on linux --json --quiet --records none --output "$results" || code=$?
-    # 130: it was interrupted.
+    # 130 means interrupted.
     [ "$code" -eq 130 ] || { mkdir -p "$results" && "${as_root[@]}" touch "$results/ended"; }
     return "$code"
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Pass marks, record and page of .ci/long.
 
-A part prints JSON. `judge` reads figures out of it, holds them against the part's marks and writes the record and the page.
+A part prints JSON. `judge` reads its figures, compares them with the part's marks and writes the record and the page.
 
     long_record.py passed PART                    exit code 0 where PART has passed with this code on this machine
     long_record.py begin PART                     the record says that PART began and did not end
@@ -220,7 +220,7 @@ PARTS = {
         ],
     },
     "anchors": {
-        "what": "the simulator beside an earlier one of the same evaluation",
+        "what": "the simulator compared with an earlier simulator of the same evaluation",
         "figures": anchors,
         "marks": [
             at_least("rows", 75, "docs/simulator.md: 75 rows"),
@@ -247,7 +247,7 @@ PARTS = {
         ],
     },
     "ratio": {
-        "what": "goodput and CPU per byte of the QUIC shim and law beside bare quinn",
+        "what": "goodput and CPU per byte with the QUIC shim and law, compared with plain quinn",
         "figures": ratio,
         "exit codes": [0, 4],
         "marks": [
@@ -270,7 +270,7 @@ PARTS = {
         ],
     },
     "forged_long": {
-        "what": "ten million datagrams with forged telemetry in the name of the peer, none of them believed, in quinn",
+        "what": "ten million datagrams with forged telemetry from the peer's address against quinn, none accepted",
         "figures": hostile,
         "marks": [
             at_least("datagrams", 9_000_000, "crates/hosts/quic/tests/hostile.rs: ten million, less what a full buffer drops"),
@@ -278,7 +278,7 @@ PARTS = {
         ],
     },
     "forged_s2n_long": {
-        "what": "the same in s2n-quic",
+        "what": "the same attack against s2n-quic",
         "figures": hostile,
         "marks": [
             at_least("datagrams", 9_000_000, "crates/hosts/quic/tests/s2n.rs: ten million, less what a full buffer drops"),
@@ -286,7 +286,7 @@ PARTS = {
         ],
     },
     "undo_long": {
-        "what": "cuts that Linux TCP undoes, under lies and while Poseidon goes on and off: no wrong window, no warning of the kernel",
+        "what": "window reductions that Linux TCP undoes, with forged telemetry and while Poseidon is enabled and disabled: no wrong window, no kernel warning",
         "figures": undo,
         "marks": [
             at_least("undos", 100_000, "crates/hosts/linux/tests/undo.rs"),
@@ -296,7 +296,7 @@ PARTS = {
         ],
     },
     "soak_long": {
-        "what": "ten minutes of 200 QUIC connections at a time that come and go",
+        "what": "ten minutes with 200 concurrent QUIC connections that open and close",
         "figures": soak,
         "marks": [at_most("memory growth", 0.05, "crates/hosts/quic/tests/soak.rs: a twentieth")],
     },
@@ -309,7 +309,7 @@ PARTS = {
         ],
     },
     "vanishing_long": {
-        "what": "telemetry stops for 20 s in a QUIC transfer and comes back",
+        "what": "telemetry stops for 20 s during a QUIC transfer and resumes",
         "figures": vanishing,
         "marks": [
             at_most("longest time without an ACK, median RTTs", 10, "crates/hosts/quic/tests/telemetry.rs"),
@@ -318,7 +318,7 @@ PARTS = {
         ],
     },
     "quic_testbed": {
-        "what": "QUIC through Linux routers that stamp, beside quinn's CUBIC",
+        "what": "QUIC through Linux routers that stamp, compared with quinn's CUBIC",
         "figures": quic_testbed,
         "marks": [
             at_least("goodput, of CUBIC's, least", 0.9, TESTBED),
@@ -332,7 +332,7 @@ PARTS = {
         ],
     },
     "peers_dumbbell": {
-        "what": "shares and queues beside ns-3",
+        "what": "shares and queues compared with ns-3",
         "figures": peers_dumbbell,
         "marks": [
             at_most("DCTCP, 2 flows: largest difference of a share", 0.05, SHARES),
@@ -347,7 +347,7 @@ PARTS = {
         ],
     },
     "peers_star": {
-        "what": "speed beside ns-3",
+        "what": "speed compared with ns-3",
         "figures": peers_star,
         "marks": [
             at_least(f"{hosts} hosts: times as fast as ns-3", 100, 'docs/peers.md, "Speed": a hundred and more')

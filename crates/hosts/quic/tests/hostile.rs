@@ -80,8 +80,8 @@ async fn run_attack(size: AttackSize, kind: AttackKind) -> f64 {
         Attack::start(size, socket, target, noise_with_tag(tag))
     };
     let mut max_flows = 0;
-    let count_flows = || max_flows = max_flows.max(server.metrics().flows.len());
-    let outcome = attack.run(async |duration| echo_for(&connection, duration).await, count_flows).await;
+    let track_max_flows = || max_flows = max_flows.max(server.metrics().flows.len());
+    let outcome = attack.run(async |duration| echo_for(&connection, duration).await, track_max_flows).await;
     let (ratio, metrics) = (outcome.median_ratio(), server.metrics());
     println!(
         "{} hostile datagrams, {:.0} per second; honest transfer {:.2} Mbit/s under attack, \

@@ -43,7 +43,7 @@ impl Traffic {
     /// Adds a group that contains all messages. Keeps existing groups.
     #[must_use]
     pub fn grouped(mut self, name: &str) -> Self {
-        let is_dependent = self.dependent_messages();
+        let is_dependent = self.dependent_mask();
         let independent = self.messages.iter().zip(&is_dependent).filter(|(_, is_dependent)| !**is_dependent);
         let start = independent.map(|(message, _)| message.start).min().unwrap_or_default();
         let messages = (0..self.messages.len()).map(MessageId::from_index).collect();
@@ -105,7 +105,7 @@ impl Traffic {
     }
 
     /// Returns whether each message has a dependency.
-    fn dependent_messages(&self) -> Vec<bool> {
+    fn dependent_mask(&self) -> Vec<bool> {
         let mut is_dependent = vec![false; self.messages.len()];
         for dependency in &self.dependencies {
             is_dependent[dependency.dependent.index()] = true;
