@@ -153,7 +153,9 @@ mod with_quic {
     fn assert_decisions(file: &Path, counted_bytes: u64) {
         let log = parse_sequence(file);
         let [header, decisions @ .., end] = log.as_slice() else { panic!("{log:?}") };
-        assert_eq!((&header["qlog_format"], &end["name"]), (&"JSON-SEQ".into(), &"poseidon:end".into()));
+        assert_eq!(header["file_schema"], "urn:ietf:params:qlog:file:sequential");
+        assert_eq!(header["trace"]["event_schemas"][0], "tag:poseidon,2026:qlog-events");
+        assert_eq!(end["name"], "poseidon:end");
         assert_eq!(header["trace"]["vantage_point"]["type"], "client");
         assert_eq!((&end["data"]["lost"], &end["data"]["skipped"]), (&0.into(), &0.into()));
         assert!(decisions.iter().all(|line| line["name"] == "poseidon:decision"));

@@ -97,16 +97,7 @@ fn write_log(
     mut sampler: Sampler,
     lost: &AtomicU64,
 ) -> io::Result<()> {
-    let header = json!({
-        "qlog_version": "0.3",
-        "qlog_format": "JSON-SEQ",
-        "title": "poseidon",
-        "trace": {
-            "vantage_point": { "type": "client" },
-            "common_fields": { "time_format": "relative", "reference_time": 0 },
-        },
-    });
-    write_record(&mut file, &header)?;
+    write_record(&mut file, &header())?;
     let mut last_time = Nanos::ZERO;
     while let Ok(Message::Decision(decision)) = messages.recv() {
         last_time = last_time.max(decision.time);
@@ -119,6 +110,26 @@ fn write_log(
     write_record(&mut file, &end)?;
     file.flush()
 }
+
+/// Returns the first record, as in the sequential form of the qlog main schema (draft-ietf-quic-qlog-main-schema).
+fn header() -> Value {
+    json!({
+        "file_schema": "urn:ietf:params:qlog:file:sequential",
+        "serialization_format": "application/qlog+json-seq",
+        "title": "poseidon",
+        "trace": {
+            "vantage_point": { "type": "client" },
+            "common_fields": {
+                "time_format": "relative_to_epoch",
+                "reference_time": { "clock_type": "monotonic", "epoch": "unknown" },
+            },
+            "event_schemas": [EVENT_SCHEMA],
+        },
+    })
+}
+
+/// The name of the events in this file. A private schema may have any URI.
+const EVENT_SCHEMA: &str = "tag:poseidon,2026:qlog-events";
 
 /// Writes one record of the sequence.
 fn write_record(file: &mut impl io::Write, value: &Value) -> io::Result<()> {
