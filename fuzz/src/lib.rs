@@ -1,6 +1,9 @@
-//! Helpers for the fuzz targets. The input is the packet, so captured packets can be used as seeds. The last bytes
-//! determine the values that a switch measures.
+//! Helpers for the fuzz targets. The input is the packet or the file, so captured packets and real files can be used as
+//! seeds. The last bytes of a packet determine the values that a switch measures.
 
+use poseidon_plan::patterns::{Pattern, TrafficClass};
+use poseidon_plan::traffic::Event;
+use poseidon_traces::{FlowFile, NodeMap, PrioritySource, TraceTraffic};
 use poseidon_types::{BitRate, Bytes, HopRecord, Nanos};
 use poseidon_wire::checksum::{Delta, internet};
 
@@ -34,4 +37,24 @@ pub fn assert_checksum_delta(delta: Delta, before: &[u8], after: &[u8]) {
     // All-zero data has two valid checksums, so append a nonzero word.
     let checksum = |bytes: &[u8]| internet(&[bytes, &[0, 1]].concat());
     assert_eq!(delta.apply(checksum(before)), checksum(after));
+}
+
+/// Converts a flow list to traffic. If that is possible, asserts that a plan accepts its dependencies.
+pub fn assert_traffic(file: &FlowFile) {
+    let Ok(traffic) = TraceTraffic::new(file, &NodeMap::Identity(u32::MAX), PrioritySource::File) else {
+        return;
+    };
+    let traffic = traffic.generate(&TrafficClass::new(1, "trace")).expect("a converted file is valid");
+    let traffic = traffic.into_plan_order();
+    assert_eq!(traffic.messages.len(), file.flows.len());
+    let connection = |message: usize| traffic.connections[traffic.messages[message].connection.index()];
+    for dependency in &traffic.dependencies {
+        assert!(dependency.prerequisite < dependency.dependent);
+        let prerequisite = connection(dependency.prerequisite.index());
+        let host = match dependency.event {
+            Event::Acknowledged => prerequisite.from,
+            Event::Received => prerequisite.to,
+        };
+        assert_eq!(host, connection(dependency.dependent.index()).from);
+    }
 }

@@ -1,11 +1,17 @@
 //! Command-line arguments.
 
+use crate::backend_kind::BackendKind;
+use crate::convert::{ExportArgs, ImportArgs};
 use crate::linux::Linux;
 use crate::perf::PerfCommand;
+use crate::rollout::RolloutArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use core::time::Duration;
+use poseidon_lab::listing::NameKind;
 use poseidon_lab::runner::Shard;
 use poseidon_lab::tables::Format;
+use poseidon_types::Bytes;
 use std::path::PathBuf;
 
 /// Study, verify and run datacenter congestion control.
@@ -23,16 +29,17 @@ Examples:
   poseidon explain fig14b                    print the complete configuration of a run
   poseidon verify fig14b                     rerun a published study and compare every number
   poseidon laws swift                        print a law, its source and its parameters
+  poseidon list metrics                      print the names that scenarios can use
   poseidon doctor                            check which features this machine supports
 
 Exit codes: 0 success, 1 a run failed, 2 usage error, 3 invalid scenario, 4 a gating claim failed,
-5 not in this build (needs a cargo feature), 130 interrupted";
+5 not in this build (needs a cargo feature), 6 above --max-memory or --max-time, 130 interrupted";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a scenario and print its results.
     Run {
-        /// A file, or the name of a built-in scenario.
+        /// A file, the name of a built-in scenario, or `-` for standard input.
         scenario: String,
         #[command(flatten)]
         study: StudyArgs,
@@ -107,7 +114,7 @@ pub(crate) enum Command {
     Compare {
         /// A results folder of `run` or `repro`.
         first: PathBuf,
-        /// Another results folder.
+        /// Another results folder, or a file of completion times of HPCC's ns-3 simulator (`fct.txt`).
         second: PathBuf,
         /// A metric by the last part of its name, such as `jain`. Can be repeated [default: throughput, fairness and
         /// queues].
@@ -117,9 +124,13 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Print the complete configuration of a scenario's runs.
+    /// Write a scenario for files of other simulators: flow lists, topologies and size distributions.
+    Import(ImportArgs),
+    /// Write the flows of a scenario for another simulator.
+    Export(ExportArgs),
+    /// Print the complete configuration of a scenario's runs, and what they cost.
     Explain {
-        /// A file, or the name of a built-in scenario.
+        /// A file, the name of a built-in scenario, or `-` for standard input.
         scenario: String,
         /// Print every cell, not only the first.
         #[arg(long)]
@@ -131,10 +142,21 @@ pub(crate) enum Command {
         #[arg(long)]
         quick: bool,
     },
+    /// Plan a rollout of telemetry: which switches to upgrade first, and what each upgrade gains.
+    Rollout(RolloutArgs),
     /// List the control laws, or print one with its parameters.
     Laws {
         /// The law to print.
         name: Option<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the names that scenarios can use, such as workloads, policies and metrics.
+    List {
+        /// Only names of this kind.
+        #[arg(value_enum)]
+        kind: Option<ListKind>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -192,18 +214,63 @@ pub(crate) struct StudyArgs {
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Do not show progress.
+    /// Do not show progress and estimates.
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    /// Do not start if the runs would need more memory, such as `4 GB`.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_memory: Option<Bytes>,
+    /// Do not start if the runs would take longer, such as `10 min`, and stop them after that time. Finished runs are
+    /// kept.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) max_time: Option<Duration>,
+    /// The formats of the figures: `svg,png,pdf`. SVG is always written.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "svg", value_name = "FORMATS")]
+    pub(crate) figures: Vec<FigureFormat>,
 }
 
-/// The backend that runs scenarios.
+/// The format of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BackendKind {
-    /// The simulator.
-    Sim,
-    /// Real packets through the Linux kernel of this machine.
-    Linux,
+pub(crate) enum FigureFormat {
+    /// Vector graphics, for web pages.
+    Svg,
+    /// Pixels, 300 per inch.
+    Png,
+    /// Vector graphics, for papers.
+    Pdf,
+}
+
+/// A kind of names.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ListKind {
+    /// Congestion control laws.
+    Laws,
+    /// Published size distributions.
+    Workloads,
+    /// Buffer and marking policies of switches.
+    Policies,
+    /// Kinds of traffic.
+    Traffic,
+    /// Kinds of networks.
+    Topologies,
+    /// Metrics of claims and figures.
+    Metrics,
+    /// Time series of figures.
+    Series,
+}
+
+impl ListKind {
+    pub(crate) const fn names(self) -> NameKind {
+        match self {
+            Self::Laws => NameKind::Laws,
+            Self::Workloads => NameKind::Workloads,
+            Self::Policies => NameKind::Policies,
+            Self::Traffic => NameKind::Traffic,
+            Self::Topologies => NameKind::Topologies,
+            Self::Metrics => NameKind::Metrics,
+            Self::Series => NameKind::Series,
+        }
+    }
 }
 
 /// The format of stored rows.
@@ -237,5 +304,54 @@ fn parse_shard(text: &str) -> Result<Shard, InvalidShard> {
     match (index.parse::<usize>(), count.parse::<usize>()) {
         (Ok(index), Ok(count)) if (1..=count).contains(&index) => Ok(Shard { index: index - 1, count }),
         _ => Err(InvalidShard),
+    }
+}
+
+/// The error of an invalid duration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("write a positive number and a unit (s, min, h), such as \"10 min\"")]
+pub(crate) struct InvalidDuration;
+
+fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or(InvalidDuration)?;
+    let (number, unit) = text.split_at(end);
+    let number: f64 = number.parse().map_err(|_| InvalidDuration)?;
+    let seconds = match unit.trim() {
+        "s" => 1.0,
+        "min" => 60.0,
+        "h" => 3_600.0,
+        _ => return Err(InvalidDuration),
+    };
+    let duration = Duration::try_from_secs_f64(number * seconds).map_err(|_| InvalidDuration)?;
+    if duration.is_zero() { Err(InvalidDuration) } else { Ok(duration) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_duration_has_a_unit() {
+        for (text, seconds) in [("90 s", 90.0), ("10 min", 600.0), ("1.5h", 5_400.0), (" 0.5 s", 0.5)] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
+        }
+        for text in
+            ["", "10", "min", "0 s", "-1 s", "1 ms", "1.2.3 s", "1e400 h", "99999999999999999999 h", "1 m"]
+        {
+            assert_eq!(parse_duration(text), Err(InvalidDuration), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_kind_of_names_can_be_listed() {
+        let kinds: Vec<&str> = ListKind::value_variants().iter().map(|kind| kind.names().name()).collect();
+        assert_eq!(kinds, NameKind::ALL.map(NameKind::name));
     }
 }

@@ -1,7 +1,7 @@
 //! Creates backends: the simulator, and real packets through Linux.
 
 use crate::Failure;
-use crate::args::BackendKind;
+use crate::backend_kind::BackendKind;
 use poseidon_lab::manifest::Program;
 use poseidon_plan::Backend;
 use poseidon_sim::Simulator;
@@ -66,7 +66,7 @@ pub(crate) use linux::{clean_testbed, enter_namespaces};
 #[cfg(feature = "linux")]
 mod linux {
     use crate::Failure;
-    use crate::args::BackendKind;
+    use crate::backend_kind::BackendKind;
     use poseidon_plan::Backend;
     use poseidon_testbed::{Testbed, private_netns};
 
@@ -100,7 +100,7 @@ mod linux {
 #[cfg(not(feature = "linux"))]
 mod linux {
     use crate::Failure;
-    use crate::args::BackendKind;
+    use crate::backend_kind::BackendKind;
     use poseidon_plan::Backend;
 
     const NOT_BUILT: Failure = Failure::NotBuilt(crate::linux::HOW_TO_GET_IT);

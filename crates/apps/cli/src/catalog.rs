@@ -4,6 +4,7 @@ use crate::Failure;
 use poseidon_lab::report::Paper;
 use poseidon_lab::study::{Study, natural_order};
 use poseidon_laws::{AnyParams, LAWS};
+use std::io::Read as _;
 
 /// The name and text of every built-in scenario.
 pub(crate) const SCENARIOS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
@@ -11,8 +12,29 @@ pub(crate) const SCENARIOS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), 
 /// The papers with scenarios, and their conclusions.
 pub(crate) const PAPERS: &[Paper<'static>] = include!(concat!(env!("OUT_DIR"), "/papers.rs"));
 
-/// Reads a scenario from a file, or finds a built-in scenario by its full name or the last part of its name.
+/// The name of standard input on the command line.
+pub(crate) const STDIN: &str = "-";
+
+/// The largest scenario that is read from standard input.
+const MAX_STDIN: u64 = 16 << 20;
+
+/// Reads a scenario from standard input. The study is called `stdin`.
+fn read_stdin(quick: bool) -> Result<Study, Failure> {
+    let mut bytes = Vec::new();
+    let input = std::io::stdin().lock().take(MAX_STDIN + 1).read_to_end(&mut bytes);
+    input.map_err(Failure::file("standard input".as_ref()))?;
+    if bytes.len() as u64 > MAX_STDIN {
+        return Err(Failure::Usage("the scenario on standard input has more than 16 MiB; shorten it".into()));
+    }
+    Ok(Study::read_bytes("stdin", &bytes, quick)?)
+}
+
+/// Reads a scenario from a file or from standard input, or finds a built-in scenario by its full name or the last part
+/// of its name.
 pub(crate) fn find_study(name: &str, quick: bool) -> Result<Study, Failure> {
+    if name == STDIN {
+        return read_stdin(quick);
+    }
     if std::path::Path::new(name).is_file() {
         let bytes = std::fs::read(name).map_err(Failure::file(name.as_ref()))?;
         return Ok(Study::read_bytes(name, &bytes, quick)?);
@@ -40,8 +62,9 @@ pub(crate) fn law_defaults(name: &str) -> Result<AnyParams, Failure> {
     })
 }
 
-/// The paper whose claims need real packets. `--all` excludes it.
-const REAL_PACKETS_PAPER: &str = "linux";
+/// The folders that `--all` excludes: claims that need real packets, and scenarios of `poseidon rollout`, which have no
+/// claims.
+const EXCLUDED_FROM_ALL: [&str; 2] = ["linux", "rollout"];
 
 /// Returns the studies of the named papers, or of all papers.
 pub(crate) fn studies_of_papers(
@@ -68,7 +91,7 @@ pub(crate) fn studies_of_papers(
     let is_selected = |name: &str| {
         let paper = name.split_once('/').map(|(paper, _)| paper);
         let is_paper_selected = paper.is_some_and(|paper| {
-            all && paper != REAL_PACKETS_PAPER || papers.iter().any(|requested| requested == paper)
+            all && !EXCLUDED_FROM_ALL.contains(&paper) || papers.iter().any(|requested| requested == paper)
         });
         is_paper_selected && (only.is_empty() || only.iter().any(|text| name.contains(text.as_str())))
     };
@@ -95,10 +118,11 @@ mod tests {
     }
 
     #[test]
-    fn all_papers_exclude_real_packets() {
+    fn all_papers_exclude_real_packets_and_rollouts() {
         let all = names(&[], true);
         assert!(all.iter().any(|name| name == "poseidon/fig14b"), "{all:?}");
-        assert!(!all.iter().any(|name| name.starts_with("linux/")), "{all:?}");
+        let is_excluded = |name: &String| name.starts_with("linux/") || name.starts_with("rollout/");
+        assert!(!all.iter().any(is_excluded), "{all:?}");
         assert!(names(&["linux".to_owned()], false).iter().any(|name| name == "linux/fig12"));
     }
 }

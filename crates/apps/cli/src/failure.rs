@@ -1,5 +1,9 @@
 //! The command's errors and their exit codes.
 
+use core::time::Duration;
+use poseidon_lab::budget::{LimitError, ShortDuration};
+use poseidon_lab::convert::{ExportError, ImportError};
+use poseidon_lab::files::FileError;
 use poseidon_lab::report::{ReportError, VerifyError};
 use poseidon_lab::runner::StudyError;
 use poseidon_lab::scenario::ScenarioError;
@@ -40,12 +44,27 @@ pub(crate) enum Failure {
     /// A scenario is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
+    /// A file of another simulator cannot be imported.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// The flows of a scenario cannot be exported.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// A file with data is invalid.
+    #[error(transparent)]
+    Data(#[from] FileError),
     /// Gating claims failed.
     #[error("{}", gate_message(*.0))]
     Gate(usize),
+    /// The runs would exceed a limit, so they did not start.
+    #[error(transparent)]
+    Limit(LimitError),
+    /// The runs took longer than a limit and were stopped.
+    #[error("stopped after --max-time {}; {RESULTS_KEPT}", ShortDuration(*.0))]
+    OverTime(Duration),
     /// The command is not in this build. The text explains how to get it.
     #[cfg_attr(
-        all(feature = "linux", feature = "quic"),
+        all(feature = "linux", feature = "quic", feature = "figures-export"),
         expect(dead_code, reason = "a build with all features has all commands")
     )]
     #[error("{0}")]
@@ -63,6 +82,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Run(_)
+            | Self::Export(_)
             | Self::Study(_)
             | Self::Report(_)
             | Self::Verify(_)
@@ -70,9 +90,10 @@ impl Failure {
             | Self::Json(_)
             | Self::Output(_) => 1,
             Self::Usage(_) => 2,
-            Self::Scenario(_) => 3,
+            Self::Scenario(_) | Self::Import(_) | Self::Data(_) => 3,
             Self::Gate(_) => 4,
             Self::NotBuilt(_) => 5,
+            Self::Limit(_) | Self::OverTime(_) => 6,
             Self::Interrupted(_) => 130,
         }
     }
@@ -96,6 +117,7 @@ impl From<StudyError> for Failure {
     fn from(error: StudyError) -> Self {
         match error {
             StudyError::Scenario(error) => Self::Scenario(error),
+            StudyError::Limit(error) => Self::Limit(error),
             error => Self::Study(error),
         }
     }

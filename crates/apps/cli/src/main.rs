@@ -9,9 +9,12 @@ macro_rules! outln {
 
 mod args;
 mod backend;
+mod backend_kind;
 mod catalog;
 mod code_hash;
+mod convert;
 mod failure;
+mod figures;
 mod linux;
 mod man;
 mod output;
@@ -20,11 +23,13 @@ mod print;
 mod progress;
 mod published;
 mod repository;
+mod rollout;
 mod studies;
 
 use args::{Cli, Command, StudyArgs, TestbedCommand};
 use clap::{CommandFactory, Parser};
 pub(crate) use failure::Failure;
+use poseidon_lab::listing::NameKind;
 use poseidon_lab::scenario;
 use std::process::ExitCode;
 
@@ -47,11 +52,17 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run { scenario, study: args, records, backend } => {
+            figures::check(&args.figures)?;
+            if scenario == catalog::STDIN {
+                // The process in the namespaces must be the one that reads standard input.
+                backend::enter_namespaces(backend)?;
+            }
             let study = catalog::find_study(&scenario, args.quick)?;
             backend::enter_namespaces(backend)?;
             studies::run_one(study, &args, records.format(), backend)
         }
         Command::Repro { papers, all, only, list, shard, study: args, records } => {
+            figures::check(&args.figures)?;
             let studies = catalog::studies_of_papers(&papers, all, &only, args.quick)?;
             if list {
                 print::print_plan(&studies, args.seeds, args.json);
@@ -64,18 +75,37 @@ fn run(command: Command) -> Result<(), Failure> {
             studies::report(&folder, json, publish.as_deref())
         }
         Command::Verify { scenario, results, jobs, output, json, quiet } => {
-            let args = StudyArgs { quick: false, seeds: None, jobs, output, json, quiet };
+            let (max_memory, max_time) = (None, None);
+            let args = StudyArgs {
+                quick: false,
+                seeds: None,
+                jobs,
+                output,
+                json,
+                quiet,
+                max_memory,
+                max_time,
+                figures: Vec::new(),
+            };
             published::verify(&scenario, &results, &args)
+        }
+        Command::Import(args) => convert::import(&args),
+        Command::Export(args) => convert::export(&args),
+        Command::Compare { first, second, metric, json } if second.is_file() => {
+            convert::compare_with_fct(&first, &second, &metric, json)
         }
         Command::Compare { first, second, metric, json } => studies::compare(&first, &second, &metric, json),
         Command::Explain { scenario, all, seed, quick } => {
             studies::explain(&catalog::find_study(&scenario, quick)?, all, seed)
         }
+        Command::Rollout(args) => rollout::run(&args),
         Command::Laws { name: None, json } => {
             print::print_laws(json);
             Ok(())
         }
         Command::Laws { name: Some(name), json } => print::print_law(&name, json),
+        Command::List { kind: None, json } => print::print_names(&NameKind::ALL, json),
+        Command::List { kind: Some(kind), json } => print::print_names(&[kind.names()], json),
         Command::Scenarios { name: None, json } => print::print_scenarios(json),
         Command::Scenarios { name: Some(name), .. } => {
             outln!("{}", catalog::find_study(&name, false)?.text.trim_end());

@@ -1,12 +1,14 @@
 //! Publishes results, refreshes their index, judges changed claims and verifies numbers.
 
-use crate::args::{BackendKind, StudyArgs};
+use crate::args::StudyArgs;
 use crate::backend::{self, simulator};
+use crate::backend_kind::BackendKind;
 use crate::catalog::{self, PAPERS, SCENARIOS};
 use crate::code_hash::{CODE, LINUX_CODE, LOCK, code_hash};
 use crate::failure::RESULTS_KEPT;
 use crate::progress::ProgressBars;
 use crate::{Failure, repository};
+use poseidon_lab::budget::{Limits, TimeEstimation};
 use poseidon_lab::report::{
     self, JudgeCounts, NumberComparison, NumberDifference, NumberKey, Provenance, PublicationSource,
     PublishedFolder, PublishedNumber, PublishedStudy, Results, StudyReport,
@@ -119,8 +121,10 @@ pub(crate) fn verify(name: &str, folder: &Path, args: &StudyArgs) -> Result<(), 
         records: None,
         shard: Shard::WHOLE,
         program: backend::program(BackendKind::Sim),
+        limits: Limits::default(),
+        time_estimation: if args.quiet { TimeEstimation::Off } else { TimeEstimation::FromSpeed },
     };
-    let progress = ProgressBars::new(run_count, args.quiet || args.json);
+    let progress = ProgressBars::new(run_count, args.quiet).without_bars(args.json);
     let store = Store::new(&args.output);
     let runs = runner::run_studies(&[study], &backend, &store, &options, &progress)?;
     progress.finish();

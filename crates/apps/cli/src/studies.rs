@@ -1,16 +1,19 @@
 //! Runs studies and prints their reports.
 
-use crate::args::{BackendKind, StudyArgs};
+use crate::args::StudyArgs;
 use crate::backend::{self, simulator};
+use crate::backend_kind::BackendKind;
 use crate::catalog::PAPERS;
 use crate::failure::RESULTS_KEPT;
 use crate::progress::ProgressBars;
-use crate::{Failure, print, published};
+use crate::{Failure, figures, print, published};
+use poseidon_lab::budget::{Limits, ShortCount, SuiteEstimate, TimeEstimation, short_bytes};
 use poseidon_lab::canonical::plan_hash;
 use poseidon_lab::compare::{DEFAULT_METRICS, FolderComparison, compare_folders};
+use poseidon_lab::cost::{Cost, estimate_cost};
 use poseidon_lab::judge::cell_name;
 use poseidon_lab::report::{self, ReportError, Results, StudyReport};
-use poseidon_lab::runner::{self, RunObserver, RunOptions, Shard};
+use poseidon_lab::runner::{self, RunOptions, Shard};
 use poseidon_lab::store::Store;
 use poseidon_lab::study::Study;
 use poseidon_lab::tables::Format;
@@ -59,7 +62,8 @@ struct Suite {
     results: Results,
     reports: Vec<StudyReport>,
     result_hash: String,
-    is_interrupted: bool,
+    /// Why the runs were stopped, if they were.
+    stop: Option<Failure>,
 }
 
 impl Suite {
@@ -76,26 +80,38 @@ impl Suite {
             records,
             shard,
             program: backend::program(backend),
+            limits: Limits { memory: args.max_memory, time: args.max_time },
+            time_estimation: match backend {
+                BackendKind::Linux => TimeEstimation::RealTime,
+                BackendKind::Sim if args.quiet && args.max_time.is_none() => TimeEstimation::Off,
+                BackendKind::Sim => TimeEstimation::FromSpeed,
+            },
         };
         let run_count = studies.iter().map(|study| study.run_count(args.seeds)).sum::<usize>() / shard.count;
-        let progress = ProgressBars::new(run_count, args.quiet || args.json);
+        let progress =
+            ProgressBars::new(run_count, args.quiet).without_bars(args.json).with_max_time(args.max_time);
         let store = Store::new(&args.output);
         let backend = backend::create(backend)?;
-        let runs = runner::run_studies(&studies, backend.as_ref(), &store, &options, &progress)?;
+        let runs = runner::run_studies(&studies, backend.as_ref(), &store, &options, &progress);
         progress.finish();
-        let results = Results { studies, runs };
-        let reports = results.write_reports(&store)?;
+        let results = Results { studies, runs: runs? };
+        progress.print_reuse();
+        let mut reports = results.write_reports(&store)?;
+        reports.iter_mut().try_for_each(|report| figures::export(report, &args.figures))?;
         let result_hash = runner::result_hash(&results.runs);
-        let is_interrupted = progress.is_interrupted();
-        Ok(Self { store, results, reports, result_hash, is_interrupted })
+        let stop = match progress.exceeded_time() {
+            Some(limit) => Some(Failure::OverTime(limit)),
+            None => progress.has_signal().then_some(Failure::Interrupted(RESULTS_KEPT)),
+        };
+        Ok(Self { store, results, reports, result_hash, stop })
     }
 
-    /// Returns an error if the runs were interrupted or gating claims failed.
-    fn finish(&self, is_complete: bool) -> Result<(), Failure> {
-        if self.is_interrupted {
-            return Err(Failure::Interrupted(RESULTS_KEPT));
+    /// Returns an error if the runs were stopped or gating claims failed.
+    fn finish(self, is_complete: bool) -> Result<(), Failure> {
+        match self.stop {
+            Some(failure) => Err(failure),
+            None => check_gates(&self.reports, is_complete),
         }
-        check_gates(&self.reports, is_complete)
     }
 }
 
@@ -170,7 +186,7 @@ pub(crate) fn compare(first: &Path, second: &Path, metrics: &[String], json: boo
 /// Prints the complete configuration of a study's runs.
 pub(crate) fn explain(study: &Study, all: bool, seed: u64) -> Result<(), Failure> {
     // Check all cells, so that `explain` rejects every scenario that `run` rejects.
-    study.check(&simulator())?;
+    let estimate = estimate(study)?;
     let cell_count = if all { study.cells.len() } else { 1 };
     for cell in &study.cells[..cell_count] {
         if cell.scenario.analytic.is_some() {
@@ -184,10 +200,35 @@ pub(crate) fn explain(study: &Study, all: bool, seed: u64) -> Result<(), Failure
         let resolved = study.resolve(cell, seed, &simulator())?;
         outln!("{:<22} {}", "cell", cell_name(&cell.labels));
         outln!("{:<22} {}", "plan", plan_hash(&resolved));
+        outln!("{:<22} {}", "cost", format_cost(&estimate_cost(&resolved, &simulator())));
         outln!("{}", poseidon_lab::explain::describe_run(&resolved));
     }
     if !all && study.cells.len() > 1 {
         eprintln!("this is the first of {} cells; --all prints every cell", study.cells.len());
     }
+    if estimate.pending > 0 {
+        eprintln!("{estimate}");
+    }
     Ok(())
+}
+
+/// Checks a study and estimates the cost of all its runs.
+fn estimate(study: &Study) -> Result<SuiteEstimate, Failure> {
+    let options = RunOptions {
+        seeds: None,
+        jobs: backend::jobs(BackendKind::Sim, None),
+        records: None,
+        shard: Shard::WHOLE,
+        program: backend::program(BackendKind::Sim),
+        limits: Limits::default(),
+        time_estimation: TimeEstimation::FromSpeed,
+    };
+    Ok(runner::estimate_studies(core::slice::from_ref(study), &simulator(), None, &options)?)
+}
+
+fn format_cost(cost: &Cost) -> String {
+    let [messages, packets, hops] =
+        [cost.messages, cost.packets, cost.packet_hops].map(|count| ShortCount { count, unit: "" });
+    let memory = short_bytes(cost.memory);
+    format!("{messages} messages, {packets} packets, {hops} packet-hops, {memory} of memory")
 }

@@ -245,7 +245,7 @@ fn a_failed_gate_sets_the_exit_code() {
         assert_eq!(exit_code(&output), expected, "above {limit}, gating {gating}: {}", stderr(&output));
         assert_eq!(exit_code(&folder.run(&["report", "out"])), expected, "the report has the same exit code");
     }
-    let output = folder.run(&["run", "tiny.toml", "-o", "out", "--records", "none"]);
+    let output = folder.run(&["run", "tiny.toml", "-o", "out", "--records", "none", "--quiet"]);
     assert_eq!(stderr(&output), "poseidon: a gating claim fails\n");
 }
 
@@ -319,6 +319,15 @@ fn json_output_is_complete() {
         assert!(manifest["account"]["decisions"].as_u64() > Some(0));
         assert!(run["phases"][0]["values"]["queue.utilisation"].as_f64() > Some(0.9));
     }
+    let names = json(&folder.run(&["list", "--json"]));
+    for kind in ["laws", "workloads", "policies", "traffic", "topologies", "metrics", "series"] {
+        let list = names[kind].as_array().unwrap_or_else(|| panic!("{kind} is missing in {names}"));
+        assert!(
+            list.iter().all(|entry| entry["name"].is_string() && entry["description"].is_string()),
+            "{kind}"
+        );
+    }
+    assert_eq!(json(&folder.run(&["list", "laws", "--json"]))["laws"], names["laws"]);
     for args in [&["laws", "--json"][..], &["laws", "swift", "--json"], &["scenarios", "--json"]] {
         assert!(json(&folder.run(args)).as_array().is_some_and(|list| !list.is_empty()), "{args:?}");
     }
@@ -352,7 +361,7 @@ fn assert_signal_leaves_readable_results(signal: &str) {
     let text = text.replace("by = \"law\"", "by = \"time\"");
     let folder = TempFolder::new(&format!("interrupt-{signal}")).with_file("long.toml", &text);
     let mut child = Command::new(POSEIDON)
-        .args(["run", "long.toml", "-o", "out", "--jobs", "1"])
+        .args(["run", "long.toml", "-o", "out", "--jobs", "1", "--quiet"])
         .current_dir(&folder.0)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -422,8 +431,8 @@ fn processes_can_share_an_output_folder() {
 fn a_write_error_on_stdout_is_a_failure() {
     let folder = TempFolder::new("full").with_file("tiny.toml", TINY);
     for args in [
-        &["run", "tiny.toml", "-o", "out", "--records", "none", "--json"][..],
-        &["run", "tiny.toml", "-o", "out", "--records", "none"],
+        &["run", "tiny.toml", "-o", "out", "--records", "none", "--json", "--quiet"][..],
+        &["run", "tiny.toml", "-o", "out", "--records", "none", "--quiet"],
         &["laws", "--json"],
         &["schema"],
         &["man"],
@@ -498,7 +507,7 @@ fn a_binary_file_is_an_invalid_scenario() {
 #[test]
 fn an_error_names_the_corrupt_manifest() {
     let folder = TempFolder::new("corrupt").with_file("tiny.toml", TINY);
-    let run = || folder.run(&["run", "tiny.toml", "-o", "out", "--records", "none"]);
+    let run = || folder.run(&["run", "tiny.toml", "-o", "out", "--records", "none", "--quiet"]);
     assert_eq!(exit_code(&run()), 0);
     let manifest = folder.files_named("manifest.json").swap_remove(0);
     fs::write(&manifest, "{ \"tool\": ").expect("the manifest is writable");
@@ -690,6 +699,16 @@ fn informational_commands_print_but_write_no_files() {
         (&["explain", "fig14b"], &["law                    poseidon, ", "phase (9,9)"]),
         (&["explain", "poseidon/fig7a"], &["closed form"]),
         (&["repro", "poseidon", "--list"], &["entry", "fig1c", "fig23b"]),
+        (
+            &["list"],
+            &["laws: ", "workloads: ", "policies: ", "traffic: ", "topologies: ", "metrics: ", "series: "],
+        ),
+        (&["list", "workloads"], &["websearch-hpcc", "Hadoop at Facebook"]),
+        (&["list", "policies"], &["shared", "red", "buffer", "mark"]),
+        (&["list", "traffic"], &["poisson-flows", "long-flows"]),
+        (&["list", "topologies"], &["fat-tree", "dumbbell"]),
+        (&["list", "metrics"], &["latency_p99_us", "finish_last_us"]),
+        (&["list", "series"], &[".waiting_bytes", "[*].rate_gbps"]),
         (&["--help"], &["Exit codes:", "poseidon run scenarios/quickstart.toml"]),
         (&["--version"], &["poseidon "]),
     ] {
@@ -729,4 +748,246 @@ fn a_closed_pipe_is_not_a_failure() {
             assert!(message.ends_with("code 0\n"), "{args} | {reader}: {message}");
         }
     }
+}
+
+/// Messages from seven hosts to one: some finish, and one is too large.
+const MESSAGES: &str = r#"title = "messages"
+source = "none"
+stop = "0.4 ms"
+
+[topology]
+kind = "star"
+hosts = 9
+link = { rate = "100 Gbps", delay = "1 us" }
+
+[[traffic]]
+name = "small"
+kind = "incast"
+from = "host[0-6]"
+to = "host8"
+size = "100 kB"
+
+[[traffic]]
+name = "large"
+kind = "incast"
+from = "host7"
+to = "host8"
+size = "100 MB"
+
+[observe.queues]
+queue = "last hop of small"
+
+[sweep]
+law = ["poseidon", "swift"]
+"#;
+
+#[test]
+fn run_states_what_it_costs_and_what_was_there() {
+    let folder = TempFolder::new("cost").with_file("tiny.toml", TINY);
+    let run = |more: &[&str]| {
+        let output = folder.run(&[&["run", "tiny.toml", "-o", "out", "--jobs", "2"], more].concat());
+        assert_eq!(exit_code(&output), 0, "{}", stderr(&output));
+        stderr(&output)
+    };
+    let first = run(&[]);
+    assert!(first.starts_with("4 runs, 8 messages, "), "{first}");
+    for part in [" k packet-hops, about ", " s on 2 cores (at the speed of a 0.1 s measurement), ", " MB\n"] {
+        assert!(first.contains(part) && first.lines().count() == 1, "{part}: {first}");
+    }
+    assert_eq!(run(&[]), "nothing computed, all 4 runs were there\n");
+    let more = run(&["--seeds", "3"]);
+    assert!(more.starts_with("2 of 6 runs to compute, 4 messages, "), "{more}");
+    assert!(more.ends_with("\ncomputed 2 runs, 4 were there\n"), "{more}");
+    assert_eq!(run(&["--seeds", "4", "--quiet"]), "");
+    // An edited claim leaves the plans unchanged.
+    folder.write("tiny.toml", &TINY.replace("above = 90.0", "above = 91.0"));
+    assert!(run(&[]).ends_with("\nnothing computed, all 4 runs were there\n"));
+}
+
+#[test]
+fn explain_states_what_the_runs_cost() {
+    let folder = TempFolder::new("explain-cost").with_file("tiny.toml", TINY);
+    let output = folder.run(&["explain", "tiny.toml"]);
+    let (text, message) = (stdout(&output), stderr(&output));
+    let cost = text.lines().find(|line| line.starts_with("cost ")).unwrap_or_else(|| panic!("{text}"));
+    for part in ["2 messages, ", " packets, ", " packet-hops, ", " MB of memory"] {
+        assert!(cost.contains(part), "{cost}");
+    }
+    assert!(message.contains("\n4 runs, 8 messages, "), "{message}");
+    let again = folder.run(&["explain", "tiny.toml"]);
+    assert_eq!(stdout(&again), text, "the measured speed is not on stdout");
+}
+
+#[test]
+fn limits_reject_runs_before_they_start() {
+    let folder = TempFolder::new("limits").with_file("tiny.toml", TINY);
+    for (option, value, expected) in [
+        ("--max-memory", "1 MB", "this is more than --max-memory 1.0 MB; use fewer --jobs"),
+        ("--max-time", "0.0001 s", "this is more than --max-time 0.1 s; use --quick"),
+    ] {
+        let output = folder.run(&["run", "tiny.toml", "-o", "out", option, value]);
+        assert_eq!(exit_code(&output), 6, "{}", stderr(&output));
+        let message = stderr(&output);
+        assert!(
+            message.starts_with("poseidon: 4 runs, 8 messages, ") && message.contains(expected),
+            "{message}"
+        );
+        assert_eq!(message.lines().count(), 1, "{message}");
+        assert!(stdout(&output).is_empty() && !folder.0.join("out").exists());
+    }
+    let generous = ["run", "tiny.toml", "-o", "out", "--max-memory", "100 GB", "--max-time", "1 h"];
+    assert_eq!(exit_code(&folder.run(&generous)), 0);
+    for (option, value) in [("--max-memory", "4"), ("--max-memory", "4 Gbps"), ("--max-time", "10")] {
+        let output = folder.run(&["run", "tiny.toml", "-o", "out", option, value]);
+        assert_eq!(exit_code(&output), 2, "{option} {value}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_time_limit_stops_runs_and_keeps_their_results() {
+    // The second cell has a message that takes hours, but the estimate does not include the drain.
+    let text =
+        MESSAGES.replace("\"100 MB\"", "\"$size\"").replace("stop = ", "drain = \"100000 ms\"\nstop = ");
+    let text = text.replace("law = [\"poseidon\", \"swift\"]", "size = [\"1 kB\", \"900 GB\"]");
+    let folder = TempFolder::new("max-time").with_file("long.toml", &text);
+    let output = folder.run(&["run", "long.toml", "-o", "out", "--jobs", "1", "--max-time", "2 s"]);
+    let message = stderr(&output);
+    assert_eq!(exit_code(&output), 6, "{message}");
+    let expected = "poseidon: stopped after --max-time 2 s; finished runs are stored, and `poseidon report` can read them\n";
+    assert!(message.ends_with(expected), "{message}");
+    assert!(stdout(&output).contains("1 of 2 runs were interrupted"), "{}", stdout(&output));
+    let report = json(&folder.run(&["report", "out", "--json"]));
+    let study = &report["studies"][0];
+    assert_eq!((&study["runs"], &study["interrupted"]), (&2.into(), &1.into()));
+    assert_eq!(folder.files_named("messages.parquet").len(), 2, "the rows of both runs are stored");
+}
+
+/// Runs the command with text on its standard input.
+fn run_with_input(folder: &TempFolder, args: &[&str], input: &str) -> Output {
+    use std::io::Write as _;
+    let mut child = Command::new(POSEIDON)
+        .args(args)
+        .current_dir(&folder.0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    child
+        .stdin
+        .take()
+        .expect("stdin is a pipe")
+        .write_all(input.as_bytes())
+        .expect("the command reads its input");
+    child.wait_with_output().expect("the command ends")
+}
+
+#[test]
+fn a_scenario_can_come_from_standard_input() {
+    let folder = TempFolder::new("stdin");
+    let output = run_with_input(&folder, &["run", "-", "-o", "out", "--records", "none", "--json"], TINY);
+    assert_eq!(exit_code(&output), 0, "{}", stderr(&output));
+    assert_eq!(json(&output)["studies"][0]["name"], "stdin");
+    assert!(folder.0.join("out/stdin/scenario.toml").is_file());
+    assert_eq!(exit_code(&folder.run(&["report", "out"])), 0);
+    let output = run_with_input(&folder, &["explain", "-"], TINY);
+    assert!(stdout(&output).contains("traffic flows"), "{}", stderr(&output));
+    let output = run_with_input(&folder, &["explain", "-"], &TINY.replace("stop =", "sotp ="));
+    assert_eq!(exit_code(&output), 3);
+    assert!(
+        stderr(&output).starts_with("poseidon: stdin:3: there is no key \"sotp\""),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn every_scenario_prints_its_messages_and_their_finish() {
+    let folder = TempFolder::new("metrics").with_file("messages.toml", MESSAGES);
+    let text = stdout(&folder.run(&["run", "messages.toml", "-o", "out"]));
+    for part in ["messages", "unfinished", "latency_mean_us", "finish_last_us", "law swift", "delay_mean_us"]
+    {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    // Seven small messages finish, and the large one does not.
+    let row = |owner: &str| {
+        let is_row = |line: &&str| line.starts_with("law poseidon") && line.contains(owner);
+        let line = text.lines().find(is_row).unwrap_or_else(|| panic!("{owner} is missing in\n{text}"));
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(row("small")[2..5], ["small", "7", "0"], "{text}");
+    assert_eq!(row("large")[2..5], ["large", "0", "1"], "{text}");
+    let note = "without a value (summary.json has the reason): latency_p50_us,";
+    assert!(text.contains(note), "{text}");
+    // A closed form has no messages, rates or queues, but its own metrics.
+    let text = stdout(&folder.run(&["run", "poseidon/fig7a", "-o", "out"]));
+    assert!(text.contains("Metrics (means over seeds"), "{text}");
+}
+
+#[test]
+fn tables_fit_80_columns() {
+    let folder = TempFolder::new("width").with_file("messages.toml", MESSAGES).with_file("tiny.toml", TINY);
+    for args in [
+        &["run", "messages.toml", "-o", "out"][..],
+        &["run", "tiny.toml", "-o", "out"],
+        &["repro", "poseidon", "--only", "fig7", "-o", "suite"],
+        &["repro", "poseidon", "--list"],
+        &["compare", "out", "out"],
+        &["laws"],
+        &["laws", "poseidon"],
+        &["scenarios"],
+        &["list"],
+    ] {
+        let output = folder.run(args);
+        assert_eq!(exit_code(&output), 0, "{args:?}: {}", stderr(&output));
+        for line in stdout(&output).lines() {
+            assert!(line.chars().count() <= 80, "{args:?}: {line}");
+            assert!(!line.contains('\x1b'), "a pipe has no colours: {args:?}: {line}");
+        }
+    }
+}
+
+#[test]
+fn csv_rows_name_their_cell_and_their_queue() {
+    let folder = TempFolder::new("rows").with_file("messages.toml", MESSAGES);
+    let output = folder.run(&["run", "messages.toml", "-o", "out", "--records", "csv", "--quiet"]);
+    assert_eq!(exit_code(&output), 0, "{}", stderr(&output));
+    let read = |name: &str| -> String {
+        let files = folder.files_named(name);
+        assert_eq!(files.len(), 2, "{files:?}");
+        files.iter().map(|file| fs::read_to_string(file).expect("the file is readable")).collect()
+    };
+    let (messages, queues) = (read("messages.csv"), read("queues.csv"));
+    assert!(messages.starts_with("cell,seed,traffic,law,message,"), "{messages}");
+    for law in ["poseidon", "swift"] {
+        let rows = messages.lines().filter(|row| row.starts_with(&format!("law {law},1,small,{law},")));
+        assert_eq!(rows.count(), 7, "{messages}");
+        let prefix = format!("law {law},1,queue,");
+        assert!(queues.lines().any(|row| row.starts_with(&prefix)), "{queues}");
+    }
+}
+
+#[test]
+fn figures_have_the_requested_formats() {
+    let folder = TempFolder::new("figures").with_file("tiny.toml", TINY);
+    let output = folder.run(&["run", "tiny.toml", "-o", "out", "--figures", "svg,png,pdf"]);
+    let message = stderr(&output);
+    if cfg!(not(feature = "figures-export")) {
+        assert_eq!(exit_code(&output), 5, "{message}");
+        assert!(message.contains("--features figures-export"), "{message}");
+        assert!(!folder.0.join("out").exists(), "nothing runs");
+    } else if exit_code(&output) == 1 {
+        assert!(message.contains("there are no fonts on this machine"), "{message}");
+    } else {
+        assert_eq!(exit_code(&output), 0, "{message}");
+        for (name, start) in
+            [("figure-1.svg", &b"<svg"[..]), ("figure-1.png", b"\x89PNG"), ("figure-1.pdf", b"%PDF")]
+        {
+            let files = folder.files_named(name);
+            assert_eq!(files.len(), 1, "{name}");
+            assert!(fs::read(&files[0]).is_ok_and(|bytes| bytes.starts_with(start)), "{name}");
+            assert!(stdout(&output).contains(name), "{}", stdout(&output));
+        }
+    }
+    assert_eq!(exit_code(&folder.run(&["run", "tiny.toml", "--figures", "gif"])), 2);
 }

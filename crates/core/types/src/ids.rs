@@ -80,6 +80,10 @@ id! {
     /// A message that an application sends over a connection.
     MessageId, "m"
 }
+id! {
+    /// A join, which waits for several messages.
+    JoinId, "j"
+}
 
 #[cfg(test)]
 mod tests {

@@ -16,7 +16,7 @@
 //! | [`size`] | [`Bytes`], and [`Packets`] in fixed point for windows below one packet |
 //! | [`rate`] | [`BitRate`], and conversions between bytes, rate and time |
 //! | [`fraction`] | [`Fraction`], a fixed-point number for gains and probabilities |
-//! | [`ids`] | ids of hosts, switches, ports, queues, connections and messages |
+//! | [`ids`] | ids of hosts, switches, ports, queues, connections, messages and joins |
 //! | [`telemetry`] | [`MaxHopDelay`], [`HopRecord`] and the bounded [`HopStack`] |
 //! | [`signals`] | [`Signals`], the set of signals that a law needs or a host supplies |
 //! | [`params`] | parameter structs with defaults, checks and a text parser |
@@ -51,7 +51,7 @@ pub mod text;
 pub mod time;
 
 pub use fraction::Fraction;
-pub use ids::{ConnectionId, HostId, MessageId, PortId, QueueId, SwitchId};
+pub use ids::{ConnectionId, HostId, JoinId, MessageId, PortId, QueueId, SwitchId};
 pub use rate::BitRate;
 pub use signals::Signals;
 pub use size::{Bytes, Packets};

@@ -5,6 +5,7 @@ mod feature_plans;
 pub use feature_plans::feature_plans;
 
 use poseidon_laws::AnyParams;
+use poseidon_plan::joins::Joins;
 use poseidon_plan::link_changes::{LinkChange, LinkEvent};
 use poseidon_plan::switch::{AnyMarkPolicy, DelayCarrier, MarkDirection, Pause, Shared, Stamp, Switch};
 use poseidon_plan::traffic::{Amount, Connection, Message};
@@ -35,6 +36,7 @@ pub fn plan(topology: Topology, law: &str, endpoints: &[(u32, u32)]) -> Plan {
             stamp: Stamp::MaxHopDelay(DelayCarrier::Exact),
         },
         telemetry_off: Vec::new(),
+        switch_overrides: Vec::new(),
         transport: Transport {
             mtu: Bytes::new(4_096),
             header: Bytes::ZERO,
@@ -69,6 +71,7 @@ pub fn plan(topology: Topology, law: &str, endpoints: &[(u32, u32)]) -> Plan {
             })
             .collect(),
         dependencies: Vec::new(),
+        joins: Joins::default(),
         link_changes: Vec::new(),
         sample_every: Picos::ZERO,
         watched_ports: Vec::new(),

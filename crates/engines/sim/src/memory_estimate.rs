@@ -28,13 +28,23 @@ pub(crate) fn estimate_memory(plan: &Plan) -> Bytes {
     let terms = [
         hosts * HOST,
         estimate_ports(&plan.topology) * PORT * u64::from(plan.switch.priorities),
-        (switches + hosts / 16) * NODE,
+        (switches + estimate_racks(&plan.topology)) * NODE,
         connections * CONNECTION,
         connections.min(hosts * 64) * SENDER,
         plan.messages.len() as u64 * MESSAGE,
         estimate_packets(plan) * (PACKET + record_bytes(plan.switch.stamp)),
     ];
     Bytes::new(terms.iter().fold(0, |sum: u64, term| sum.saturating_add(*term)))
+}
+
+/// Estimates the number of racks, which are nodes of the calendar.
+fn estimate_racks(topology: &Topology) -> u64 {
+    match topology {
+        Topology::Rails(r) => u64::from(r.servers),
+        Topology::Tiers(_) | Topology::Chain(_) | Topology::Rotor(_) | Topology::Edges(_) => {
+            u64::from(topology.hosts()) / 16
+        }
+    }
 }
 
 /// Estimates the number of switch ports. For a network described by a list of links, the estimate includes
@@ -51,6 +61,7 @@ fn estimate_ports(topology: &Topology) -> u64 {
         }
         Topology::Chain(_) => hosts + 2 * switches,
         Topology::Rotor(r) => hosts + u64::from(r.racks) * (u64::from(r.racks) + 3),
+        Topology::Rails(r) => 3 * hosts + 2 * u64::from(r.leaves()) * u64::from(r.spines),
         Topology::Edges(e) => 2 * e.edges().len() as u64 + switches * switches / 8,
     }
 }
@@ -61,7 +72,7 @@ fn estimate_packets(plan: &Plan) -> u64 {
     senders.sort_unstable();
     senders.dedup_by_key(|(from, _)| *from);
     let packets = |(from, to): &(HostId, HostId)| {
-        let send_time = plan.topology.host_link(*from).rate.send_time_ceil(plan.data_size()).get().max(1);
+        let send_time = plan.topology.line_rate(*from, *to).send_time_ceil(plan.data_size()).get().max(1);
         2 * (plan.base_rtt(*from, *to).get() / send_time + 1)
     };
     senders.iter().map(packets).sum()

@@ -1,12 +1,12 @@
 //! The network: port peers, wires and routes.
 //!
-//! Switches come first in the node numbering (racks, aggregation, cores; or along the chain), followed by
-//! racks of hosts. A rack is one node with one port per host. Its hosts connect to the first ports of the
+//! Switches come first in the node numbering (racks, aggregation, cores; servers, leaves, spines; or along
+//! the chain), followed by racks of hosts. A rack is one node with one port per host. Its hosts connect to the first ports of the
 //! switch that has the same number as the rack. In regular topologies, wires and routes are computed from
 //! these numbers instead of being stored. Only a network described by a list of links has route tables.
 
 use poseidon_plan::link_changes::LinkEvent;
-use poseidon_plan::topology::{Chain, Edges, Node, Rotor, Tiers};
+use poseidon_plan::topology::{Chain, Edges, Node, Rails, RailsTier, Rotor, Tier, Tiers};
 use poseidon_plan::{Link, Plan, Topology};
 use poseidon_types::{HostId, Picos, PortId, SwitchId};
 
@@ -70,6 +70,7 @@ impl<'a> Network<'a> {
             Topology::Tiers(t) => (t.pods * t.racks, None),
             Topology::Chain(c) => (c.switches, None),
             Topology::Rotor(r) => (r.racks, None),
+            Topology::Rails(r) => (r.servers, None),
             Topology::Edges(e) => (switches, Some(RouteTables::new(e))),
         };
         let later_rates = plan.link_changes.iter().filter_map(|change| match change.event {
@@ -108,7 +109,7 @@ impl<'a> Network<'a> {
     pub(crate) const fn rotor(&self) -> Option<&'a Rotor> {
         match self.topology {
             Topology::Rotor(rotor) => Some(rotor),
-            Topology::Tiers(_) | Topology::Chain(_) | Topology::Edges(_) => None,
+            Topology::Tiers(_) | Topology::Chain(_) | Topology::Rails(_) | Topology::Edges(_) => None,
         }
     }
 
@@ -121,6 +122,7 @@ impl<'a> Network<'a> {
             (Topology::Tiers(t), None) => t.hosts,
             (Topology::Chain(c), None) => c.hosts,
             (Topology::Rotor(r), None) => r.hosts,
+            (Topology::Rails(r), None) => r.gpus,
             (Topology::Edges(_), None) => 0,
         };
         rack * hosts_per_rack..(rack + 1) * hosts_per_rack
@@ -133,6 +135,10 @@ impl<'a> Network<'a> {
             Topology::Tiers(t) => (number / t.hosts, number % t.hosts, number / t.hosts / t.racks),
             Topology::Chain(c) => (number / c.hosts, number % c.hosts, 0),
             Topology::Rotor(r) => (number / r.hosts, number % r.hosts, 0),
+            Topology::Rails(r) => {
+                let server = number / r.gpus;
+                (server, number % r.gpus, server / r.servers_per_leaf)
+            }
             Topology::Edges(e) => {
                 let rack = e.switch_of(host).get();
                 (rack, number - self.hosts_in(rack).start, 0)
@@ -152,7 +158,7 @@ impl<'a> Network<'a> {
     /// Returns the number of ports on a switch.
     pub(crate) fn port_count(&self, switch: SwitchId) -> u32 {
         match self.topology {
-            Topology::Tiers(t) => match tier(t, switch) {
+            Topology::Tiers(t) => match t.tier(switch) {
                 Tier::Rack { .. } => t.hosts.saturating_add(t.aggregation),
                 Tier::Aggregation { .. } => t.racks.saturating_add(t.cores),
                 Tier::Core { .. } => t.pods,
@@ -168,6 +174,11 @@ impl<'a> Network<'a> {
                     r.racks
                 }
             }
+            Topology::Rails(r) => match r.tier(switch) {
+                RailsTier::Server => r.gpus.saturating_mul(2),
+                RailsTier::Leaf { group, .. } => r.spines.saturating_add(servers_in(r, group)),
+                RailsTier::Spine { .. } => r.leaves(),
+            },
             Topology::Edges(e) => u32::try_from(e.ports(switch).len()).unwrap_or(u32::MAX),
         }
     }
@@ -178,6 +189,7 @@ impl<'a> Network<'a> {
             Topology::Tiers(t) => self.peer_in_tiers(t, switch, port.get()),
             Topology::Chain(c) => self.peer_in_chain(c, switch.get(), port.get()),
             Topology::Rotor(r) => self.peer_in_rotor(r, switch.get(), port.get()),
+            Topology::Rails(r) => self.peer_in_rails(r, switch, port.get()),
             Topology::Edges(e) => {
                 let (peer, link) = e.ports(switch)[port.index()];
                 match peer {
@@ -233,7 +245,7 @@ impl<'a> Network<'a> {
     /// Returns a switch's routing parameters.
     pub(crate) fn switch_routes(&self, switch: SwitchId) -> SwitchRoutes {
         match self.topology {
-            Topology::Tiers(t) => match tier(t, switch) {
+            Topology::Tiers(t) => match t.tier(switch) {
                 Tier::Rack { .. } => SwitchRoutes::Rack { first_uplink: t.hosts, uplinks: t.aggregation },
                 Tier::Aggregation { pod, .. } => SwitchRoutes::Aggregation {
                     pod,
@@ -248,6 +260,17 @@ impl<'a> Network<'a> {
             }
             Topology::Rotor(r) if switch.get() == r.racks => SwitchRoutes::RotorPacketSwitch,
             Topology::Rotor(r) => SwitchRoutes::Rack { first_uplink: r.hosts, uplinks: 1 },
+            Topology::Rails(r) => match r.tier(switch) {
+                RailsTier::Server => SwitchRoutes::Server { first_rail: r.gpus },
+                // A group of servers is a pod with one aggregation switch per rail.
+                RailsTier::Leaf { group, .. } => SwitchRoutes::Aggregation {
+                    pod: group,
+                    first_rack: group * r.servers_per_leaf,
+                    first_uplink: servers_in(r, group),
+                    uplinks: r.spines,
+                },
+                RailsTier::Spine { .. } => SwitchRoutes::Spine { rails: r.gpus },
+            },
             Topology::Edges(_) => SwitchRoutes::Table,
         }
     }
@@ -296,6 +319,13 @@ impl<'a> Network<'a> {
                     next_hops.get(choice as usize).map(|port| u32::from(*port))
                 }
             }
+            SwitchRoutes::Server { first_rail } => {
+                let is_local = packet.dst_rack == switch.get();
+                single_port(u32::from(packet.dst_slot) + if is_local { 0 } else { first_rail })
+            }
+            SwitchRoutes::Spine { rails } => {
+                single_port(u32::from(packet.dst_pod) * rails + u32::from(packet.dst_slot))
+            }
         };
         port.map(PortId::new)
     }
@@ -315,7 +345,7 @@ impl<'a> Network<'a> {
 
     fn peer_in_tiers(&self, t: &Tiers, switch: SwitchId, port: u32) -> PortPeer {
         let (racks, aggregations) = (t.pods * t.racks, t.pods * t.aggregation);
-        match tier(t, switch) {
+        match t.tier(switch) {
             Tier::Rack { .. } if port < t.hosts => {
                 PortPeer::new(t.host_link, self.rack_node(switch.get()), port)
             }
@@ -360,6 +390,39 @@ impl<'a> Network<'a> {
             PortPeer::new(r.circuit_link, NodeId::new(switch), r.hosts + 1)
         }
     }
+
+    fn peer_in_rails(&self, r: &Rails, switch: SwitchId, port: u32) -> PortPeer {
+        match r.tier(switch) {
+            RailsTier::Server if port < r.gpus => {
+                PortPeer::new(r.local_link, self.rack_node(switch.get()), port)
+            }
+            RailsTier::Server => {
+                let (group, position) =
+                    (switch.get() / r.servers_per_leaf, switch.get() % r.servers_per_leaf);
+                PortPeer::new(r.rail_link, NodeId::new(r.leaf(group, port - r.gpus)), position)
+            }
+            RailsTier::Leaf { group, rail } => match port.checked_sub(servers_in(r, group)) {
+                None => {
+                    let server = group * r.servers_per_leaf + port;
+                    PortPeer::new(r.rail_link, NodeId::new(server), r.gpus + rail)
+                }
+                Some(position) => {
+                    PortPeer::new(r.spine_link, NodeId::new(r.spine(position)), group * r.gpus + rail)
+                }
+            },
+            RailsTier::Spine { position } => {
+                let (group, rail) = (port / r.gpus, port % r.gpus);
+                let peer_port = servers_in(r, group) + position;
+                PortPeer::new(r.spine_link, NodeId::new(r.leaf(group, rail)), peer_port)
+            }
+        }
+    }
+}
+
+/// Returns the number of servers in a group.
+fn servers_in(r: &Rails, group: u32) -> u32 {
+    let servers = r.servers_in(group);
+    servers.end - servers.start
 }
 
 /// A switch's routing parameters, computed once so that forwarding a packet requires no division.
@@ -378,27 +441,11 @@ pub(crate) enum SwitchRoutes {
     Chain { left: u32, right: u32 },
     /// The switch uses a route table.
     Table,
-}
-
-/// A switch's position in a tiered topology.
-enum Tier {
-    Rack { pod: u32, position: u32 },
-    Aggregation { pod: u32, group: u32 },
-    Core { group: u32, member: u32 },
-}
-
-const fn tier(t: &Tiers, switch: SwitchId) -> Tier {
-    let (racks, aggregations) = (t.pods * t.racks, t.pods * t.aggregation);
-    let number = switch.get();
-    if number < racks {
-        Tier::Rack { pod: number / t.racks, position: number % t.racks }
-    } else if number < racks + aggregations {
-        let aggregation = number - racks;
-        Tier::Aggregation { pod: aggregation / t.aggregation, group: aggregation % t.aggregation }
-    } else {
-        let core = number - racks - aggregations;
-        Tier::Core { group: core / t.cores, member: core % t.cores }
-    }
+    /// A server of a rail-optimised network. The first ports lead to GPUs, and the remaining ports lead to
+    /// one rail each. A packet for another server takes the rail of its destination.
+    Server { first_rail: u32 },
+    /// A spine switch of a rail-optimised network. Each port leads to the leaf of one group and rail.
+    Spine { rails: u32 },
 }
 
 /// Returns the port of `other` that is connected to the given port of `switch`. The n-th link from `switch`
@@ -443,5 +490,60 @@ impl RouteTables {
     fn next_hops(&self, switch: SwitchId, destination: u32, switches: u32) -> &[u16] {
         let row = (switch.get() * switches + destination) as usize;
         &self.ports[self.offsets[row] as usize..self.offsets[row + 1] as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use poseidon_testkit::plans::{self, LINK};
+    use poseidon_types::BitRate;
+
+    /// Five servers of three GPUs, in groups of two, two and one.
+    const RAILS: Rails = Rails {
+        servers: 5,
+        gpus: 3,
+        servers_per_leaf: 2,
+        spines: 2,
+        local_link: Link { rate: BitRate::from_gbps(900), delay: Picos::new(100_000) },
+        rail_link: LINK,
+        spine_link: Link { rate: BitRate::from_gbps(800), delay: Picos::new(700_000) },
+    };
+
+    #[test]
+    fn both_ends_of_a_link_agree_with_the_topology() {
+        let chain = Chain { switches: 4, hosts: 2, host_link: LINK, middle_link: LINK };
+        let edges = Topology::powertcp_fat_tree().to_edges().expect("the network has a list of links");
+        for topology in [
+            Topology::powertcp_fat_tree(),
+            Topology::poseidon_clos(3),
+            Topology::Chain(chain),
+            Topology::Edges(edges),
+            Topology::Rails(RAILS),
+            Topology::Rails(Rails { servers_per_leaf: 8, spines: 0, ..RAILS }),
+        ] {
+            let plan = plans::plan(topology, "fixed", &[]);
+            let network = Network::new(&plan);
+            for switch in network.switch_ids() {
+                let ports = plan.topology.ports(switch);
+                assert_eq!(network.port_count(switch) as usize, ports.len());
+                for (port, (neighbor, link)) in (0..).map(PortId::new).zip(ports) {
+                    let peer = network.peer_of(switch, port);
+                    assert_eq!(peer.link, link, "{switch} {port}");
+                    match neighbor {
+                        Node::Host(host) => {
+                            let location = network.locate(host);
+                            let slot = PortId::new(u32::from(location.slot));
+                            assert_eq!((peer.node, peer.port), (network.rack_node(location.rack), slot));
+                        }
+                        Node::Switch(neighbor) => {
+                            assert_eq!(peer.node, neighbor.into(), "{switch} {port}");
+                            let back = network.peer_of(neighbor, peer.port);
+                            assert_eq!((back.node, back.port), (switch.into(), port), "{switch} {port}");
+                        }
+                    }
+                }
+            }
+        }
     }
 }

@@ -78,11 +78,19 @@ impl Backend for Simulator {
 
     fn routes(&self, plan: &Plan, connections: &[Connection]) -> Vec<Vec<SwitchPort>> {
         let network = Network::new(plan);
+        if max_port_count(&network) > MAX_PORTS {
+            // The simulator rejects this plan when it runs.
+            return vec![Vec::new(); connections.len()];
+        }
         connections.iter().map(|connection| trace_route(&network, connection)).collect()
     }
 
     fn port_count(&self, plan: &Plan, switch: SwitchId) -> u32 {
         Network::new(plan).port_count(switch)
+    }
+
+    fn estimate_memory(&self, plan: &Plan) -> Bytes {
+        estimate_memory(plan)
     }
 
     fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Report, PlanError> {
@@ -251,11 +259,14 @@ pub(crate) fn merge_results(results: &[ShardResult]) -> Report {
     total
 }
 
+fn max_port_count(network: &Network<'_>) -> u32 {
+    network.switch_ids().map(|switch| network.port_count(switch)).max().unwrap_or(0)
+}
+
 /// Rejects plans that exceed the simulator's limits: port numbers have twelve bits, and some features cannot
 /// be combined.
 fn check_simulator_limits(plan: &Plan, network: &Network<'_>) -> Result<(), PlanError> {
-    let max_ports = network.switch_ids().map(|switch| network.port_count(switch)).max().unwrap_or(0);
-    if max_ports > MAX_PORTS {
+    if max_port_count(network) > MAX_PORTS {
         return Err(PlanError::Unsupported("a switch with more than 4096 ports"));
     }
     let rates = network.rates().as_slice();
@@ -299,7 +310,7 @@ fn choose_thread_count(plan: &Plan) -> u32 {
     senders.sort_unstable();
     senders.dedup_by_key(|(from, _)| *from);
     let hops_per_window = |(from, to): &(HostId, HostId)| {
-        let send_time = plan.topology.host_link(*from).rate.send_time_ceil(plan.data_size()).get().max(1);
+        let send_time = plan.topology.line_rate(*from, *to).send_time_ceil(plan.data_size()).get().max(1);
         // Count both the packet and its ACK.
         window / send_time * 2 * u64::from(plan.topology.hops(*from, *to))
     };

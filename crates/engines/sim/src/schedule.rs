@@ -1,7 +1,7 @@
 //! The message schedule: each connection's messages, their packet ranges and their dependencies. Both
 //! endpoints know the schedule before the run starts.
 
-use poseidon_plan::traffic::{Amount, Event};
+use poseidon_plan::traffic::Amount;
 use poseidon_plan::{Plan, PlanError};
 use poseidon_types::{Bytes, ConnectionId, MessageId};
 
@@ -14,8 +14,10 @@ pub(crate) struct Schedule {
     order: Vec<MessageId>,
     /// For each message, the sequence number following its last packet.
     end_seq: Vec<u32>,
-    /// The number of dependencies of each message. Empty if the plan has no dependencies.
+    /// The number of dependencies and joins that each message waits for. Empty if no message waits.
     pub(crate) dependency_counts: Vec<u32>,
+    /// The number of events that each join waits for.
+    pub(crate) join_counts: Vec<u32>,
 }
 
 impl Schedule {
@@ -47,13 +49,20 @@ impl Schedule {
             end_seq.push(packets[connection]);
         }
         let mut dependency_counts = Vec::new();
-        if !plan.dependencies.is_empty() {
+        let mut join_counts = vec![0; plan.joins.len()];
+        if !plan.dependencies.is_empty() || !plan.joins.is_empty() {
             dependency_counts.resize(plan.messages.len(), 0);
             for dependency in &plan.dependencies {
                 dependency_counts[dependency.dependent.index()] += 1;
             }
+            for dependent in &plan.joins.dependents {
+                dependency_counts[dependent.message.index()] += 1;
+            }
+            for prerequisite in &plan.joins.prerequisites {
+                join_counts[prerequisite.join.index()] += 1;
+            }
         }
-        Ok(Self { offsets, order, end_seq, dependency_counts })
+        Ok(Self { offsets, order, end_seq, dependency_counts, join_counts })
     }
 
     /// Returns the message at `position` in a connection's message list.
@@ -70,18 +79,6 @@ impl Schedule {
     pub(crate) fn has_dependencies(&self, message: MessageId) -> bool {
         self.dependency_counts.get(message.index()).is_some_and(|count| *count > 0)
     }
-}
-
-/// Returns the messages that are waiting for the given event of `message`.
-pub(crate) fn dependents_of(
-    plan: &Plan,
-    message: MessageId,
-    event: Event,
-) -> impl Iterator<Item = MessageId> + '_ {
-    let key = (message, event);
-    let first = plan.dependencies.partition_point(|d| (d.prerequisite, d.event) < key);
-    let dependencies = plan.dependencies[first..].iter();
-    dependencies.take_while(move |d| (d.prerequisite, d.event) == key).map(|d| d.dependent)
 }
 
 /// Returns the payload size of a message's last packet.

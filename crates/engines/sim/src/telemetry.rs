@@ -52,7 +52,7 @@ pub(crate) struct Telemetry {
 pub(crate) fn available_signals(plan: &Plan) -> Signals {
     let circuit = match plan.topology {
         Topology::Rotor(_) => Signals::CIRCUIT_STATE,
-        Topology::Tiers(_) | Topology::Chain(_) | Topology::Edges(_) => Signals::NONE,
+        Topology::Tiers(_) | Topology::Chain(_) | Topology::Rails(_) | Topology::Edges(_) => Signals::NONE,
     };
     let telemetry = match plan.switch.stamp {
         Stamp::Off => Signals::NONE,

@@ -76,6 +76,15 @@ fn assert_feature_exercised(name: &str, plan: &Plan, report: &Report, rows: &Mem
         // The packet links of five racks cannot carry this much traffic, so circuits must have carried some
         // of it.
         "rotor" => report.delivered_bytes.get() > 5 * 25_000_000_000 / 8 / 2_000,
+        "rails" => {
+            drops(DropCause::Link) > 0 && plan.watched_ports.iter().all(|nic| sent(*nic) > Some(500_000))
+        }
+        "own-policies" => {
+            let mut shared = plan.clone();
+            shared.switch_overrides.clear();
+            let (shared, _) = run(threads(1), &shared);
+            report.marks > 20 && drops(DropCause::Buffer) > 0 && (shared.marks, shared.dropped) == (0, 0)
+        }
         "edges" => finished == 6 && report.packet_hops > 3 * report.sent,
         "coalesced-acks" => finished == 12 && report.replies * 2 < report.delivered && report.marks > 0,
         "priorities" => {
@@ -90,6 +99,7 @@ fn assert_feature_exercised(name: &str, plan: &Plan, report: &Report, rows: &Mem
         }
         "spraying" => plan.watched_ports.iter().all(|uplink| sent(*uplink) > Some(100_000)),
         "dependencies" => finished == plan.messages.len() && dependencies_hold(plan, rows),
+        "joins" => finished == plan.messages.len() && joins_hold(plan, rows),
         "go-back-n" => drops(DropCause::Buffer) > 10 && report.retransmitted > report.dropped,
         "parking-lot" => finished == 2 && report.in_flight > 0,
         "one-rack" => drops(DropCause::Buffer) > 0 && finished == 8,
@@ -114,4 +124,29 @@ fn dependencies_hold(plan: &Plan, rows: &MemorySink) -> bool {
         };
         row(dependency.dependent).start >= event + plan.messages[dependency.dependent.index()].start
     })
+}
+
+/// Returns whether every message started when the last of its joins was complete. Each join must have a message that
+/// waits for it.
+fn joins_hold(plan: &Plan, rows: &MemorySink) -> bool {
+    let row = |message: MessageId| {
+        rows.messages.iter().find(|row| row.message == message).expect("the message has finished")
+    };
+    let received = |message: MessageId| {
+        rows.received.iter().find(|row| row.message == message).expect("the message was received")
+    };
+    let mut complete = vec![Picos::ZERO; plan.joins.len()];
+    for event in &plan.joins.prerequisites {
+        assert_eq!(event.event, Event::Received, "a direct all-reduce only waits for data");
+        let time = received(event.message).time + plan.joins.delays[event.join.index()];
+        complete[event.join.index()] = complete[event.join.index()].max(time);
+    }
+    let mut last_join = vec![Picos::ZERO; plan.messages.len()];
+    for dependent in &plan.joins.dependents {
+        let last = &mut last_join[dependent.message.index()];
+        *last = complete[dependent.join.index()].max(*last);
+    }
+    let messages = (0..).map(MessageId::new).zip(last_join);
+    let waited: Vec<_> = messages.filter(|(_, last_join)| !last_join.is_zero()).collect();
+    plan.joins.len() > 30 && waited.into_iter().all(|(message, last_join)| row(message).start == last_join)
 }

@@ -2,13 +2,13 @@
 
 use poseidon_laws::AnyParams;
 use poseidon_plan::records::MemorySink;
-use poseidon_plan::switch::{DelayCarrier, Pause, PerQueue, Stamp, Step};
-use poseidon_plan::topology::{Edges, Rotor, Tiers};
+use poseidon_plan::switch::{DelayCarrier, Pause, PerQueue, Stamp, Step, SwitchOverride};
+use poseidon_plan::topology::{Edges, Rails, Rotor, Tiers};
 use poseidon_plan::traffic::{Amount, Message};
 use poseidon_plan::{Backend, Link, Plan, Report, Topology};
 use poseidon_sim::Simulator;
 use poseidon_testkit::plans;
-use poseidon_types::{BitRate, Bytes, ConnectionId, Fraction, HostId, Nanos, Picos};
+use poseidon_types::{BitRate, Bytes, ConnectionId, Fraction, HostId, Nanos, Picos, SwitchId};
 
 const FAST: Link = plans::LINK;
 const SLOW: Link = Link { rate: BitRate::from_gbps(25), delay: Picos::new(1_000_000) };
@@ -25,6 +25,16 @@ const STATIC_ROTOR: Rotor = Rotor {
     day: Picos::new(u64::MAX / 4),
     night: Picos::new(1),
     notice: Picos::ZERO,
+};
+/// Five servers of four GPUs, in groups of two, two and one.
+const RAILS: Rails = Rails {
+    servers: 5,
+    gpus: 4,
+    servers_per_leaf: 2,
+    spines: 3,
+    local_link: Link { rate: BitRate::from_gbps(3_600), delay: Picos::new(100_000) },
+    rail_link: FAST,
+    spine_link: ODD,
 };
 const LINK_LIST: &str = "h0 s0 100 Gbps 1 us\ns0 s1 40 Gbps 500 ns\ns1 s2 25 Gbps 2 us\ns0 s3 1 Gbps 1 us
     s3 s1 1 Gbps 1 us\nh1 s1 10 Gbps 3 us\nh2 s2 3333 Mbps 77 ns";
@@ -114,6 +124,9 @@ fn topologies() -> Vec<(&'static str, Topology, u32, u32)> {
         ("RPM's testbed", Topology::rpm_testbed(&[Nanos::from_millis(3); 10]), 4, 14),
         ("a rotor's packet network", Topology::Rotor(STATIC_ROTOR), 0, 5),
         ("a rotor, same rack", Topology::Rotor(STATIC_ROTOR), 0, 1),
+        ("rails, same server", Topology::Rails(RAILS), 0, 3),
+        ("rails, same group", Topology::Rails(RAILS), 0, 5),
+        ("rails, other group", Topology::Rails(RAILS), 1, 18),
         ("a list of links", Topology::Edges(Edges::parse(LINK_LIST).expect("the list is valid")), 0, 2),
     ]
 }
@@ -205,6 +218,38 @@ fn invalid_plan_is_rejected_with_a_specific_error() {
         error(&|p| p.switch.buffer = PerQueue { size: Bytes::new(100) }.into()),
         "a buffer of 100 B does not hold one packet"
     );
+    let own = |switch, buffer: Option<u64>, marks: bool| SwitchOverride {
+        switch: SwitchId::new(switch),
+        buffer: buffer.map(|size| PerQueue { size: Bytes::new(size) }.into()),
+        mark: marks.then(|| Step { threshold: Bytes::new(10) }.into()),
+    };
+    assert_eq!(
+        error(&|p| p.switch_overrides = vec![own(1, None, true)]),
+        "policies of switch 1: the switch does not exist"
+    );
+    assert_eq!(
+        error(&|p| p.switch_overrides = vec![own(0, None, false)]),
+        "policies of switch 0: they do not differ from those of the other switches"
+    );
+    assert_eq!(
+        error(&|p| p.switch_overrides = vec![own(0, Some(100), false)]),
+        "a buffer of 100 B does not hold one packet"
+    );
+    assert_eq!(
+        error(&|p| p.switch_overrides = vec![own(0, None, true), own(0, None, true)]),
+        "switches: sort the switches with their own policies, and list each of them once"
+    );
+    let pfc = Pause::Pfc { memory: Bytes::new(1 << 30), alpha: Fraction::ONE, resume: Bytes::ZERO };
+    let with_pfc = |p: &mut Plan, buffer| {
+        (p.switch.pause, p.switch_overrides) = (pfc, vec![own(0, buffer, true)]);
+    };
+    assert_eq!(
+        error(&|p| with_pfc(p, Some(100_000))),
+        "policies of switch 0: PFC ignores buffer policies; leave out one of them"
+    );
+    let mut marks_only = valid.clone();
+    with_pfc(&mut marks_only, None);
+    assert_eq!(run(&marks_only).1.dropped, 0);
     assert_eq!(
         error(&|p| p.topology = Topology::star(5_000, FAST)),
         "this backend does not support a switch with more than 4096 ports"

@@ -3,9 +3,7 @@
 mod common;
 
 use common::{run, us};
-use poseidon_plan::patterns::{
-    ClosedLoop, ConnectionReuse, Pattern, RingAllReduce, Traffic, TrafficClass, TreeAllReduce,
-};
+use poseidon_plan::patterns::{ClosedLoop, ConnectionReuse, Pattern, Traffic, TrafficClass};
 use poseidon_plan::switch::{AnyMarkPolicy, PerQueue, Stamp, Step};
 use poseidon_plan::traffic::{Amount, Message};
 use poseidon_plan::transport::{Acks, Echo, Recovery};
@@ -176,38 +174,6 @@ fn plan_with_traffic(hosts: u32, traffic: &Traffic) -> Plan {
     plan.messages.clone_from(&traffic.messages);
     plan.dependencies.clone_from(&traffic.dependencies);
     plan
-}
-
-#[test]
-fn duration_of_a_collective_matches_its_number_of_steps() {
-    let hosts: Vec<HostId> = (0..8).map(HostId::new).collect();
-    let size = Bytes::new(8 * 409_600);
-    let ring = RingAllReduce { hosts: hosts.clone(), size, start: us(3), pause: Picos::ZERO };
-    let tree = TreeAllReduce { hosts, size, start: us(3), pause: Picos::ZERO };
-    let patterns: [(&str, &dyn Pattern, u64, u64); 2] =
-        [("ring", &ring, 14, 409_600), ("tree", &tree, 6, 3_276_800)];
-    for (name, pattern, steps, chunk) in patterns {
-        let traffic =
-            pattern.generate(&TrafficClass::new(1, name)).expect("the pattern is valid").into_plan_order();
-        let plan = plan_with_traffic(8, &traffic);
-        let (rows, _) = run(&plan);
-        let duration = traffic
-            .group(name)
-            .and_then(|group| group.completion_time(&rows.received))
-            .expect("the collective finishes");
-        // In each step, a host sends a message to the next host: all packets cross the first link, and the
-        // last packet then crosses the remaining links.
-        let packets = chunk / 4_096;
-        let step = plan.one_way_delay(HostId::new(0), HostId::new(1), plan.data_size())
-            + LINK.rate.send_time_ceil(plan.data_size()) * (packets - 1);
-        let ideal = step * steps;
-        let ratio = duration.get() as f64 / ideal.get() as f64;
-        println!("{name}: {duration}, ideal {ideal}, {ratio:.4}");
-        // ACKs share the links with data and take 64 of every 4160 bytes. Two children of a tree node share
-        // its link on the way up.
-        let max_ratio = if name == "tree" { 2.1 } else { 1.02 };
-        assert!((1.0..max_ratio).contains(&ratio), "{name}: {ratio}");
-    }
 }
 
 #[test]

@@ -5,20 +5,21 @@
 use core::num::NonZeroU32;
 use poseidon_laws::plb::PlbParams;
 use poseidon_laws::{AnyParams, LAWS};
+use poseidon_plan::joins::{JoinDependent, JoinPrerequisite, Joins};
 use poseidon_plan::link_changes::{LinkChange, LinkEvent};
 use poseidon_plan::records::{DropCause, MemorySink};
 use poseidon_plan::switch::{
     AnyMarkPolicy, CodelRfc, CodelTofino, DelayCarrier, MarkDirection, Pause, PerQueue, RecordCarrier, Red,
-    Shared, Stamp, Step, Switch, TelemetryOff,
+    Shared, Stamp, Step, Switch, SwitchOverride, TelemetryOff,
 };
-use poseidon_plan::topology::{Chain, Edge, Edges, Node, Rotor, Tiers};
+use poseidon_plan::topology::{Chain, Edge, Edges, Node, Rails, Rotor, Tiers};
 use poseidon_plan::traffic::{Amount, Connection, Dependency, Event, Message};
 use poseidon_plan::transport::{Acks, Echo, Eligibility, LoadBalancing, Recovery, Transport};
 use poseidon_plan::{Backend, Link, Plan, Report, Topology};
 use poseidon_sim::Simulator;
 use poseidon_testkit::{SplitMix64, plans};
 use poseidon_types::{
-    BitRate, Bytes, ConnectionId, Fraction, HostId, MessageId, Nanos, Picos, PortId, SwitchId,
+    BitRate, Bytes, ConnectionId, Fraction, HostId, JoinId, MessageId, Nanos, Picos, PortId, SwitchId,
 };
 
 const PLANS: u64 = 10_000;
@@ -58,6 +59,9 @@ fn raise_link_delays(topology: &mut Topology) {
         Topology::Chain(c) => [&mut c.host_link, &mut c.middle_link].into_iter().for_each(raise),
         Topology::Rotor(r) => {
             [&mut r.host_link, &mut r.packet_link, &mut r.circuit_link].into_iter().for_each(raise);
+        }
+        Topology::Rails(r) => {
+            [&mut r.local_link, &mut r.rail_link, &mut r.spine_link].into_iter().for_each(raise);
         }
         Topology::Edges(e) => {
             let mut edges = e.edges().to_vec();
@@ -119,6 +123,7 @@ fn random_plan(rng: &mut SplitMix64) -> Plan {
         if rng.below(3) == 0 { 1 + random_u32(rng, 3 + u64::from(may_be_invalid) * 8) } else { 1 };
     let priorities = u8::try_from(priorities).expect("the number is small");
     let (connections, messages, dependencies) = random_traffic(rng, &topology, priorities, may_be_invalid);
+    let joins = random_joins(rng, &connections, &messages, may_be_invalid);
     let stamp = *rng.pick(&[
         Stamp::Off,
         Stamp::MaxHopDelay(DelayCarrier::Exact),
@@ -169,11 +174,13 @@ fn random_plan(rng: &mut SplitMix64) -> Plan {
     if is_rotor && !may_be_invalid {
         link_changes.clear();
     }
+    let switch = random_switch(rng, priorities, stamp, is_rotor && !may_be_invalid);
     Plan {
         seed: rng.next_u64(),
         stop: Picos::new(rng.below(300_000_000)),
         topology,
-        switch: random_switch(rng, priorities, stamp, is_rotor && !may_be_invalid),
+        switch_overrides: random_overrides(rng, switches, switch.pause == Pause::Off || may_be_invalid),
+        switch,
         telemetry_off: match rng.below(8) {
             0 => vec![TelemetryOff::always(SwitchId::new(0))],
             1 => vec![TelemetryOff {
@@ -191,6 +198,7 @@ fn random_plan(rng: &mut SplitMix64) -> Plan {
         connections,
         messages,
         dependencies,
+        joins,
         link_changes,
         sample_every: Picos::new(*rng.pick(&[0, 1_000_000])),
         log_decisions: rng.below(4) == 0,
@@ -275,6 +283,39 @@ fn random_traffic(
     (connections, messages, dependencies)
 }
 
+/// Returns up to two joins. Each waits for up to three events at the sender of a later message.
+fn random_joins(
+    rng: &mut SplitMix64,
+    connections: &[Connection],
+    messages: &[Message],
+    may_be_invalid: bool,
+) -> Joins {
+    let mut joins = Joins::default();
+    for _ in 0..if messages.is_empty() { 0 } else { rng.below(3) } {
+        let dependent = rng.index(messages.len());
+        let join = JoinId::from_index(joins.len() + usize::from(may_be_invalid && rng.below(2) == 0));
+        let ends = |message: &Message| connections.get(message.connection.index());
+        let event_at_sender = |(index, message): (usize, &Message)| {
+            let (earlier, later) = (ends(message)?, ends(&messages[dependent])?);
+            let event = if earlier.to == later.from { Event::Received } else { Event::Acknowledged };
+            let is_valid =
+                message.amount.bytes().is_some() && (event == Event::Received || earlier.from == later.from);
+            let message = MessageId::from_index(index);
+            (is_valid || may_be_invalid).then_some(JoinPrerequisite { message, event, join })
+        };
+        let earlier = messages[..dependent].iter().enumerate();
+        let prerequisites: Vec<_> = earlier.filter_map(event_at_sender).take(3).collect();
+        if !prerequisites.is_empty() {
+            joins.delays.push(Picos::new(*rng.pick(&[0, 0, 1, 5_000_000])));
+            joins.prerequisites.extend(prerequisites);
+            joins.dependents.push(JoinDependent { join, message: MessageId::from_index(dependent) });
+        }
+    }
+    joins.prerequisites.sort_unstable();
+    joins.dependents.sort_unstable();
+    joins
+}
+
 fn random_switch(rng: &mut SplitMix64, priorities: u8, stamp: Stamp, in_rotor: bool) -> Switch {
     let pfc = Pause::Pfc {
         memory: Bytes::new(*rng.pick(&[1_000_000, 30_000_000, 300_000_000])),
@@ -322,6 +363,20 @@ fn random_switch(rng: &mut SplitMix64, priorities: u8, stamp: Stamp, in_rotor: b
     }
 }
 
+/// Gives some switches their own policies.
+fn random_overrides(rng: &mut SplitMix64, switches: u64, may_set_buffer: bool) -> Vec<SwitchOverride> {
+    if rng.below(4) != 0 {
+        return Vec::new();
+    }
+    let with_own = (0..random_u32(rng, switches)).filter(|_| rng.below(2) == 0).collect::<Vec<_>>();
+    let with_policies = |switch| SwitchOverride {
+        switch: SwitchId::new(switch),
+        buffer: may_set_buffer.then(|| PerQueue { size: Bytes::new(12_000) }.into()),
+        mark: Some(Step { threshold: Bytes::new(6_000) }.into()),
+    };
+    with_own.into_iter().map(with_policies).collect()
+}
+
 fn random_transport(rng: &mut SplitMix64, priorities: u8, may_be_invalid: bool) -> Transport {
     let recovery = *rng.pick(&[
         Recovery::Selective { reordering: 3 },
@@ -361,7 +416,7 @@ fn random_topology(rng: &mut SplitMix64) -> Topology {
         delay: Picos::new(*rng.pick(&[0, 1, 245_000, 1_000_000, 40_000_000])),
     };
     let small_count = |rng: &mut SplitMix64| random_u32(rng, 4);
-    match rng.below(8) {
+    match rng.below(9) {
         0 | 1 => {
             let (host_link, middle_link) = (link(rng), link(rng));
             Topology::Chain(Chain {
@@ -382,6 +437,15 @@ fn random_topology(rng: &mut SplitMix64) -> Topology {
             notice: Picos::new(*rng.pick(&[0, 30_000_000])),
         }),
         3 => random_edges(rng, &link),
+        4 => Topology::Rails(Rails {
+            servers: small_count(rng) + 1,
+            gpus: small_count(rng) + 1,
+            servers_per_leaf: small_count(rng) + 1,
+            spines: small_count(rng) + u32::from(rng.below(8) != 0),
+            local_link: link(rng),
+            rail_link: link(rng),
+            spine_link: link(rng),
+        }),
         _ => Topology::Tiers(Tiers {
             pods: small_count(rng) + 1,
             racks: small_count(rng) + 1,

@@ -205,6 +205,9 @@ fn check_support(plan: &Plan) -> Result<(), PlanError> {
             "hop records, which Linux hosts do not read; choose a law that needs only the largest hop delay",
         );
     }
+    if !plan.switch_overrides.is_empty() {
+        return unsupported("switches with their own policies; leave out buffer and mark in [generation]");
+    }
     if plan.transport.mtu > MAX_PAYLOAD {
         return unsupported(
             "packets with more than 1440 bytes of payload; set transport.mtu to \"1440 B\" or less",
@@ -219,7 +222,7 @@ fn check_support(plan: &Plan) -> Result<(), PlanError> {
     if plan.transport.load_balancing != LoadBalancing::PerFlow || plan.transport.plb.is_some() {
         return unsupported("packet spraying and path changes; leave out transport.spray and transport.plb");
     }
-    if !plan.dependencies.is_empty() {
+    if !plan.dependencies.is_empty() || !plan.joins.is_empty() {
         return unsupported("messages that wait for others");
     }
     if !plan.link_changes.is_empty() {
@@ -259,7 +262,7 @@ fn find_next_port(
 mod tests {
     use super::*;
     use poseidon_plan::Topology;
-    use poseidon_plan::switch::PerQueue;
+    use poseidon_plan::switch::{PerQueue, SwitchOverride};
     use poseidon_testkit::plans;
 
     const SLOW: Link = Link { rate: BitRate::from_mbps(100), delay: Picos::ZERO };
@@ -310,6 +313,11 @@ mod tests {
         };
         assert!(refusal_of(|plan| plan.switch.priorities = 2).ends_with("set switch.priorities to 1"));
         assert!(refusal_of(|plan| plan.transport.mtu = Bytes::new(4_096)).contains("\"1440 B\""));
+        let own_mark = |plan: &mut Plan| {
+            let mark = Some(AnyMarkPolicy::OFF);
+            plan.switch_overrides = vec![SwitchOverride { switch: SwitchId::new(0), buffer: None, mark }];
+        };
+        assert!(refusal_of(own_mark).contains("own policies"));
         assert!(refusal_of(|plan| plan.sample_every = Picos::new(1_000_000)).contains("\"1 ms\""));
         assert!(refusal_of(|plan| plan.transport.recovery = Recovery::GoBackN).contains("go-back-n"));
     }

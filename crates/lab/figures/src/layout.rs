@@ -24,11 +24,11 @@ const NOTE_COLOUR: &str = "#555555";
 /// The margin to the right of the plot, which has room for half a tick label.
 const RIGHT_MARGIN: f64 = 12.0;
 
-/// Draws a figure.
-pub(super) fn draw(charts: &[Chart]) -> String {
+/// Draws a figure. The names in `fixed_names` have fixed styles.
+pub(super) fn draw(charts: &[Chart], fixed_names: &[&str]) -> String {
     let empty = [Chart::empty()];
     let charts = if charts.is_empty() { &empty } else { charts };
-    let styles = StyleMap::new(charts);
+    let styles = StyleMap::new(charts, fixed_names);
     let panels: Vec<Panel<'_>> = (0..charts.len()).map(|i| Panel::new(charts, i)).collect();
     let labels = panels.iter().flat_map(|panel| &panel.y_ticks).map(|tick| text_width(&tick.label));
     let left = GAP + LINE_HEIGHT + labels.fold(FONT_SIZE, f64::max) + TICK_LENGTH + GAP;

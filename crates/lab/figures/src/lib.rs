@@ -24,7 +24,13 @@ use serde::{Deserialize, Serialize};
 /// share its range. A NaN leaves a gap. An infinite value stands for a value that was not reached, and is marked at the
 /// top edge. Data outside an axis range is clipped.
 pub fn render_svg(charts: &[Chart]) -> String {
-    layout::draw(charts)
+    layout::draw(charts, &[])
+}
+
+/// Renders charts like [`render_svg`], with the same style for a series in every figure if its name is in
+/// `fixed_names`. The position in the list determines the style, so append new names at the end.
+pub fn render_svg_with_fixed_styles(charts: &[Chart], fixed_names: &[&str]) -> String {
+    layout::draw(charts, fixed_names)
 }
 
 /// Renders chart data as CSV: one row per point or bar, with the chart title, axis labels and series name.

@@ -1,7 +1,7 @@
 //! The styles that distinguish series: colour, dashes, marker and hatching.
 //!
 //! The colours come from Okabe and Ito's palette ("Color universal design", 2008). Yellow is omitted, because it is
-//! hard to see on white paper.
+//! hard to see on white paper. A name with a fixed style, such as that of a law, has the same colour in every figure.
 
 use super::canvas::{Canvas, Path};
 use super::{Chart, Marks};
@@ -80,6 +80,15 @@ const STYLES: [SeriesStyle; 7] = {
     ]
 };
 
+/// More colours and their tints, for names with a fixed style beyond the seventh.
+const MORE_COLOURS: [(&str, &str); 5] = [
+    ("#882255", "#D5B2C4"),
+    ("#332288", "#B8B2D5"),
+    ("#999933", "#DBDBB8"),
+    ("#8B4513", "#D6BEAC"),
+    ("#44AA99", "#BEE1DB"),
+];
+
 const REFERENCE_DASHES: [&str; 3] = ["4 3", "1.5 2.5", "8 3 1.5 3"];
 
 /// Returns the style of the series with this index. After seven series, the colours and shapes repeat with different
@@ -93,17 +102,51 @@ pub(super) fn style(index: usize) -> SeriesStyle {
     SeriesStyle { dashes: shifted.dashes, hatching: shifted.hatching, tint, is_hollow, ..base }
 }
 
+/// Returns the style of the name at this position in the list of names with fixed styles.
+fn fixed_style(position: usize) -> SeriesStyle {
+    let style = style(position);
+    match position.checked_sub(STYLES.len()).and_then(|position| MORE_COLOURS.get(position)) {
+        Some((colour, tint)) => SeriesStyle { colour, tint, ..style },
+        None => style,
+    }
+}
+
+/// A series of a figure.
+#[derive(Debug)]
+struct StyledSeries<'a> {
+    name: &'a str,
+    /// Whether the series is the only series in each of its panels.
+    is_alone: bool,
+    style: SeriesStyle,
+}
+
 /// The style of each series, which is the same in all panels of a figure.
 #[derive(Debug, Default)]
 pub(super) struct StyleMap<'a> {
-    /// The series names. The flag is set if the series is the only series in each of its panels.
-    names: Vec<(&'a str, bool)>,
+    /// The series, in order of appearance.
+    series: Vec<StyledSeries<'a>>,
     references: Vec<&'a str>,
 }
 
 impl<'a> StyleMap<'a> {
-    /// Assigns styles to all series of a figure.
-    pub(super) fn new(charts: &'a [Chart]) -> Self {
+    /// Assigns styles to all series of a figure. The style of a name in `fixed_names` depends only on its position in
+    /// that list. The other names get the remaining styles, in order of appearance.
+    pub(super) fn new(charts: &'a [Chart], fixed_names: &[&str]) -> Self {
+        let mut styles = Self::collect(charts);
+        let position = |name: &str| fixed_names.iter().position(|fixed| *fixed == name);
+        let taken: Vec<usize> = styles.series.iter().filter_map(|series| position(series.name)).collect();
+        let mut free = (0..).filter(|index| !taken.contains(index));
+        for series in &mut styles.series {
+            series.style = match position(series.name) {
+                Some(position) => fixed_style(position),
+                None => style(free.next().unwrap_or(0)),
+            };
+        }
+        styles
+    }
+
+    /// Collects the names of all series, without their styles.
+    fn collect(charts: &'a [Chart]) -> Self {
         let mut styles = Self::default();
         for chart in charts {
             let (references, names): (Vec<_>, Vec<_>) = match &chart.marks {
@@ -122,9 +165,9 @@ impl<'a> StyleMap<'a> {
             }
             let is_alone = names.len() == 1;
             for (name, _) in names {
-                match styles.names.iter_mut().find(|entry| entry.0 == name) {
-                    Some(entry) => entry.1 &= is_alone,
-                    None => styles.names.push((name, is_alone)),
+                match styles.series.iter_mut().find(|series| series.name == name) {
+                    Some(series) => series.is_alone &= is_alone,
+                    None => styles.series.push(StyledSeries { name, is_alone, style: style(0) }),
                 }
             }
         }
@@ -134,19 +177,14 @@ impl<'a> StyleMap<'a> {
     /// Returns the index of a series. The index also determines how far markers are shifted along the line, so that
     /// markers of different series do not coincide.
     pub(super) fn index(&self, name: &str) -> usize {
-        self.names.iter().position(|entry| entry.0 == name).unwrap_or(0)
+        self.series.iter().position(|series| series.name == name).unwrap_or(0)
     }
 
     /// Returns the style of a series.
     pub(super) fn style(&self, name: &str) -> SeriesStyle {
-        let index = self.index(name);
-        let style = style(index);
+        let Some(series) = self.series.get(self.index(name)) else { return style(0) };
         // A line that is alone in its panel needs no dashes, which would hide its peaks.
-        if self.names.get(index).is_some_and(|entry| entry.1) {
-            SeriesStyle { dashes: "", ..style }
-        } else {
-            style
-        }
+        if series.is_alone { SeriesStyle { dashes: "", ..series.style } } else { series.style }
     }
 
     /// Returns the dash pattern of a reference line.
@@ -221,10 +259,39 @@ mod tests {
     fn a_series_has_the_same_style_in_all_panels() {
         let chart = |names: &[&str]| line_chart(names.iter().map(|name| line(name, &[])).collect());
         let charts = [chart(&["hpcc", "swift"]), chart(&["queue"]), chart(&["swift"])];
-        let styles = StyleMap::new(&charts);
+        let styles = StyleMap::new(&charts, &[]);
         assert_eq!(["hpcc", "swift", "queue"].map(|name| styles.index(name)), [0, 1, 2]);
         // The queue is alone in its panel; the law is not.
         assert_eq!(styles.style("queue").dashes, "");
         assert_eq!(styles.style("swift").dashes, STYLES[1].dashes);
+    }
+
+    #[test]
+    fn a_fixed_name_has_the_same_style_in_every_figure() {
+        let fixed: Vec<String> = (0..12).map(|law| format!("law {law}")).collect();
+        let fixed: Vec<&str> = fixed.iter().map(String::as_str).collect();
+        let figure = |names: &[&str]| [line_chart(names.iter().map(|name| line(name, &[])).collect())];
+        for (position, name) in fixed.iter().enumerate() {
+            let figures = [figure(&["other", name, "law 1"]), figure(&["law 1", "third", name, "other"])];
+            let styles = figures.each_ref().map(|charts| StyleMap::new(charts, &fixed).style(name));
+            assert_eq!(styles, [fixed_style(position); 2], "{name}");
+        }
+        // No two fixed names have the same colour, and the first ones look as before.
+        for (i, j) in (0..fixed.len()).flat_map(|i| (0..i).map(move |j| (i, j))) {
+            assert_ne!(fixed_style(i).colour, fixed_style(j).colour, "{i} {j}");
+            assert_ne!(fixed_style(i).tint, fixed_style(j).tint, "{i} {j}");
+        }
+        assert!((0..STYLES.len()).all(|position| fixed_style(position) == style(position)));
+    }
+
+    #[test]
+    fn other_names_avoid_the_styles_of_fixed_names() {
+        let charts = [line_chart(["own", "law 1", "max-min fair"].map(|name| line(name, &[])).to_vec())];
+        let styles = StyleMap::new(&charts, &["law 0", "law 1"]);
+        let expected = [("own", style(0)), ("law 1", style(1)), ("max-min fair", style(2))];
+        assert_eq!(expected.map(|(name, _)| styles.style(name)), expected.map(|(_, style)| style));
+        let charts = [line_chart(["own", "law 0"].map(|name| line(name, &[])).to_vec())];
+        let styles = StyleMap::new(&charts, &["law 0", "law 1"]);
+        assert_eq!(["own", "law 0"].map(|name| styles.style(name)), [style(1), style(0)]);
     }
 }

@@ -6,18 +6,21 @@
 //! same plan compute the same hash.
 
 use crate::manifest::short_hex;
-use crate::resolve::{MessageClass, PhaseWindow, ResolvedRun, TrafficGroup, WatchedBuffers, WatchedQueue};
+use crate::resolve::{
+    MessageClass, PhaseWindow, ResolvedRun, TrafficGroup, WatchedBuffers, WatchedLinks, WatchedQueue,
+};
 use crate::scenario::{Analytic, Label};
 use core::fmt::{self, Display, Write};
 use poseidon_laws::AnyParams;
 use poseidon_laws::plb::PlbParams;
+use poseidon_plan::joins::{JoinDependent, JoinPrerequisite, Joins};
 use poseidon_plan::link_changes::{LinkChange, LinkEvent};
 use poseidon_plan::patterns::Group;
 use poseidon_plan::switch::{
     AnyBufferPolicy, AnyMarkPolicy, DelayCarrier, MarkDirection, Pause, RecordCarrier, Stamp, Switch,
-    TelemetryOff,
+    SwitchOverride, TelemetryOff,
 };
-use poseidon_plan::topology::{Chain, Edge, Rotor, Tiers};
+use poseidon_plan::topology::{Chain, Edge, Rails, Rotor, Tiers};
 use poseidon_plan::traffic::{Amount, Connection, Dependency, Event, Message};
 use poseidon_plan::transport::{Acks, Echo, Eligibility, LoadBalancing, Recovery, Transport};
 use poseidon_plan::{Link, Plan, SwitchPort, Topology};
@@ -78,8 +81,19 @@ impl Write for Hasher {
 type VisitParams<'a> = &'a dyn Fn(&mut dyn FnMut(&'static ParamInfo, &dyn Display));
 
 fn write_resolved(resolved: &ResolvedRun, out: &mut dyn Write) -> fmt::Result {
-    let ResolvedRun { plan, groups, phases, queues, buffers, classes, bin, messages_from, measured_until } =
-        resolved;
+    let ResolvedRun {
+        plan,
+        groups,
+        phases,
+        queues,
+        buffers,
+        links,
+        classes,
+        bin,
+        messages_from,
+        measured_until,
+        node_numbers: _,
+    } = resolved;
     write_plan(plan, out)?;
     for group in groups {
         write_group(group, out)?;
@@ -97,6 +111,10 @@ fn write_resolved(resolved: &ResolvedRun, out: &mut dyn Write) -> fmt::Result {
     for WatchedBuffers { name, switches } in buffers {
         write!(out, "buffers {name:?} switches")?;
         write_list(switches.iter().map(|switch| switch.get()), out)?;
+    }
+    for WatchedLinks { name, ports } in links {
+        write!(out, "links {name:?} ports")?;
+        write_list(ports.iter().map(|port| format!("{}:{}", port.switch.get(), port.port.get())), out)?;
     }
     for MessageClass { name, groups, from, below } in classes {
         write!(out, "class {name:?} from-bytes {} below-bytes {} groups", from.get(), below.get())?;
@@ -121,11 +139,13 @@ fn write_plan(plan: &Plan, out: &mut dyn Write) -> fmt::Result {
         topology,
         switch,
         telemetry_off,
+        switch_overrides,
         transport,
         laws,
         connections,
         messages,
         dependencies,
+        joins,
         link_changes,
         sample_every,
         watched_ports,
@@ -140,6 +160,12 @@ fn write_plan(plan: &Plan, out: &mut dyn Write) -> fmt::Result {
     for TelemetryOff { switch, from, until } in telemetry_off {
         let (switch, from, until) = (switch.get(), from.get(), until.get());
         writeln!(out, "silence switch {switch} from-ps {from} until-ps {until}")?;
+    }
+    // Older plans lack overrides. A plan without overrides has the same text as before.
+    for SwitchOverride { switch, buffer, mark } in switch_overrides {
+        writeln!(out, "override switch {}", switch.get())?;
+        buffer.as_ref().map_or(Ok(()), |buffer| write_buffer(buffer, out))?;
+        mark.as_ref().map_or(Ok(()), |mark| write_mark(mark, out))?;
     }
     write_transport(transport, out)?;
     for law in laws {
@@ -158,12 +184,10 @@ fn write_plan(plan: &Plan, out: &mut dyn Write) -> fmt::Result {
         }
     }
     for Dependency { prerequisite, event, dependent } in dependencies {
-        let event = match event {
-            Event::Received => "received",
-            Event::Acknowledged => "acknowledged",
-        };
+        let event = event_name(*event);
         writeln!(out, "after message {} {event} then {}", prerequisite.get(), dependent.get())?;
     }
+    write_joins(joins, out)?;
     for LinkChange { time, switch, port, event } in link_changes {
         let (time, switch, port) = (time.get(), switch.get(), port.get());
         write!(out, "change at-ps {time} switch {switch} port {port} ")?;
@@ -180,6 +204,28 @@ fn write_plan(plan: &Plan, out: &mut dyn Write) -> fmt::Result {
     write!(out, "watched-connections")?;
     write_list(watched_connections.iter().map(|connection| connection.get()), out)?;
     writeln!(out, "log-decisions {log_decisions}")
+}
+
+const fn event_name(event: Event) -> &'static str {
+    match event {
+        Event::Received => "received",
+        Event::Acknowledged => "acknowledged",
+    }
+}
+
+/// Writes the joins. A plan without joins writes nothing, so the hashes of older plans stay valid.
+fn write_joins(joins: &Joins, out: &mut dyn Write) -> fmt::Result {
+    let Joins { delays, prerequisites, dependents } = joins;
+    for (join, delay) in delays.iter().enumerate() {
+        writeln!(out, "join {join} delay-ps {}", delay.get())?;
+    }
+    for JoinPrerequisite { message, event, join } in prerequisites {
+        writeln!(out, "after message {} {} join {}", message.get(), event_name(*event), join.get())?;
+    }
+    for JoinDependent { join, message } in dependents {
+        writeln!(out, "after join {} then {}", join.get(), message.get())?;
+    }
+    Ok(())
 }
 
 fn write_link(name: &str, link: &Link, out: &mut dyn Write) -> fmt::Result {
@@ -214,6 +260,16 @@ fn write_topology(topology: &Topology, out: &mut dyn Write) -> fmt::Result {
             write_link("host", host_link, out)?;
             write_link("packet", packet_link, out)?;
             write_link("circuit", circuit_link, out)
+        }
+        Topology::Rails(rails) => {
+            let Rails { servers, gpus, servers_per_leaf, spines, local_link, rail_link, spine_link } = rails;
+            writeln!(
+                out,
+                "topology rails servers {servers} gpus {gpus} servers-per-leaf {servers_per_leaf} spines {spines}"
+            )?;
+            write_link("local", local_link, out)?;
+            write_link("rail", rail_link, out)?;
+            write_link("spine", spine_link, out)
         }
         Topology::Edges(edges) => {
             // The link list determines the hosts and ports.
@@ -337,12 +393,17 @@ fn write_transport(transport: &Transport, out: &mut dyn Write) -> fmt::Result {
 }
 
 fn write_group(group: &TrafficGroup, out: &mut dyn Write) -> fmt::Result {
-    let TrafficGroup { name, law, connections, messages, is_long, has_decisions, has_rates } = group;
+    let TrafficGroup { name, law, connections, messages, is_long, has_decisions, has_rates, collective } =
+        group;
     let Group { name: pattern, start, messages } = messages;
     writeln!(out, "group {name:?} law {law:?} connections {}..{}", connections.start, connections.end)?;
     writeln!(out, "group-measures long {is_long} decisions {has_decisions} rates {has_rates}")?;
     write!(out, "group-messages {pattern:?} start-ps {}", start.get())?;
-    write_list(messages.iter().map(|message| message.get()), out)
+    write_list(messages.iter().map(|message| message.get()), out)?;
+    let Some(runs) = collective else { return Ok(()) };
+    let (algorithm, size) = (runs.info.algorithm, runs.info.size.get());
+    write!(out, "collective {algorithm:?} size-bytes {size} repetitions {} ranks", runs.repetitions)?;
+    write_list(runs.ranks.iter().map(|rank| rank.get()), out)
 }
 
 const fn closed_form_name(form: Analytic) -> &'static str {

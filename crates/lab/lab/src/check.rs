@@ -4,6 +4,7 @@ use crate::analytic::evaluate;
 use crate::by_size;
 use crate::expression::Expression;
 use crate::judge::judge;
+use crate::listing::{LONG_FLOWS, QUEUES, RATES, SERIES};
 use crate::scenario::{
     ClaimError, ClaimSpec, FigureKind, FigureSpec, KeyPath, Label, Scalars, Scenario, SpecError,
     SpecErrorKind, Subject, Suggestion,
@@ -29,6 +30,11 @@ pub fn check(scenario: &Scenario, cells: &[&[Label]]) -> Result<(), SpecError> {
             .map_err(|error| error.about(Subject::Figure(figure.title.clone())))?;
     }
     Ok(())
+}
+
+/// Checks that a metric exists and that a run of the scenario measures it.
+pub(crate) fn check_metric(scenario: &Scenario, name: &str) -> Result<(), SpecError> {
+    Checker::new(scenario, &[]).check_metric(name, &KeyPath::ROOT)
 }
 
 fn claim_error(error: ClaimError, path: KeyPath) -> SpecError {
@@ -237,15 +243,15 @@ impl<'a> Checker<'a> {
             let name = &traffic.name;
             let rates = self.scenario.observe.rates.as_ref();
             let has_rates = rates.map_or_else(|| traffic.is_long(), |rates| rates.contains(name));
-            let rate_suffixes: &[&str] =
-                if has_rates { &["[*].rate_gbps", ".rate_gbps", ".total_gbps", ".jain"] } else { &[] };
-            let law_suffixes: &[&str] =
-                if traffic.is_long() { &[".window_packets", ".srtt_us"] } else { &[] };
-            names.extend(rate_suffixes.iter().chain(law_suffixes).map(|suffix| format!("{name}{suffix}")));
+            if has_rates {
+                names.extend(series_of(name, RATES));
+            }
+            if traffic.is_long() {
+                names.extend(series_of(name, LONG_FLOWS));
+            }
         }
         for queue in self.scenario.observe.queues.keys() {
-            let suffixes = [".delay_us", ".waiting_bytes", ".sent_gbps"];
-            names.extend(suffixes.map(|suffix| format!("{queue}{suffix}")));
+            names.extend(series_of(queue, QUEUES));
         }
         for name in self.traffic_with_messages().iter().chain(self.scenario.observe.classes.keys()) {
             names.extend(by_size::curve_names(name));
@@ -264,6 +270,12 @@ impl<'a> Checker<'a> {
         let patterns = self.scenario.traffic.iter().filter(|traffic| !traffic.is_long());
         patterns.map(|traffic| traffic.name.clone()).collect()
     }
+}
+
+/// Returns the names of an owner's series for one subject.
+fn series_of<'a>(owner: &'a str, subject: &'a str) -> impl Iterator<Item = String> + 'a {
+    let series = SERIES.iter().filter(move |series| series.subject == subject);
+    series.map(move |series| format!("{owner}{}", series.name))
 }
 
 /// Checks that `names` contains a name. `flows[2].rate_gbps` matches `flows[*].rate_gbps`.

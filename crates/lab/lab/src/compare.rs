@@ -89,6 +89,15 @@ pub fn compare_runs(
     rows.collect()
 }
 
+/// Returns the means of metrics over seeds, as rows without a second value.
+pub(crate) fn message_means(study: &str, runs: &[&RunSummary], metrics: &[&str]) -> Vec<ComparisonRow> {
+    let rows = means(runs, metrics).into_iter().map(|(key, first)| {
+        let Key { cell, subject, metric, .. } = key;
+        ComparisonRow { study: study.to_owned(), cell, subject, metric, first, second: f64::NAN }
+    });
+    rows.collect()
+}
+
 /// Returns the metric names in these runs, without the traffic or queue prefix.
 fn metric_names(runs: &[&RunSummary]) -> BTreeSet<String> {
     let phases = runs.iter().flat_map(|run| &run.summary.phases);

@@ -4,7 +4,8 @@ use crate::resolve::ResolvedRun;
 use core::fmt::Display;
 use core::fmt::Write as _;
 use poseidon_plan::Plan;
-use poseidon_plan::switch::{MarkDirection, Pause, Switch, TelemetryOff};
+use poseidon_plan::link_changes::{LinkChange, LinkEvent};
+use poseidon_plan::switch::{MarkDirection, Pause, Switch, SwitchOverride, TelemetryOff};
 use poseidon_plan::transport::{Acks, Recovery};
 use poseidon_types::params::ParamInfo;
 use poseidon_types::{Bytes, HostId, Picos};
@@ -14,6 +15,8 @@ pub fn describe_run(resolved: &ResolvedRun) -> String {
     let mut lines = Lines(String::new());
     describe_network(resolved, &mut lines);
     describe_switches(&resolved.plan, &mut lines);
+    describe_overrides(&resolved.plan, &mut lines);
+    describe_link_changes(&resolved.plan, &mut lines);
     describe_transport(&resolved.plan, &mut lines);
     describe_traffic(resolved, &mut lines);
     describe_measurements(resolved, &mut lines);
@@ -94,6 +97,41 @@ fn describe_switches(plan: &Plan, lines: &mut Lines) {
             let switch = switch.get();
             lines.add("telemetry off", format_args!("switch {switch}, from {from} to {until}"));
         }
+    }
+}
+
+/// Describes the switches with their own policies. Consecutive switches with the same policies share a line.
+fn describe_overrides(plan: &Plan, lines: &mut Lines) {
+    let overrides = &plan.switch_overrides;
+    let is_next = |a: &SwitchOverride, b: &SwitchOverride| {
+        a.switch.get() + 1 == b.switch.get() && (&a.buffer, &a.mark) == (&b.buffer, &b.mark)
+    };
+    for group in overrides.chunk_by(is_next) {
+        let ([first, ..], [.., last]) = (group, group) else { continue };
+        let (first, last, SwitchOverride { buffer, mark, .. }) =
+            (first.switch.get(), last.switch.get(), first);
+        let switches =
+            if first == last { format!("switch {first}") } else { format!("switches {first} to {last}") };
+        if let Some(buffer) = buffer {
+            let buffer = format_with_parameters(buffer.name(), &|visitor| buffer.for_each(visitor));
+            lines.add("buffer", format_args!("{switches}: {buffer}"));
+        }
+        if let Some(mark) = mark {
+            let mark = format_with_parameters(mark.name(), &|visitor| mark.for_each(visitor));
+            lines.add("marks", format_args!("{switches}: {mark}"));
+        }
+    }
+}
+
+fn describe_link_changes(plan: &Plan, lines: &mut Lines) {
+    for LinkChange { time, switch, port, event } in &plan.link_changes {
+        let event = match event {
+            LinkEvent::Down => "down".to_owned(),
+            LinkEvent::Up => "up".to_owned(),
+            LinkEvent::Rate(rate) => rate.to_string(),
+        };
+        let (switch, port) = (switch.get(), port.get());
+        lines.add("link change", format_args!("at {time}, switch {switch} port {port}: {event}"));
     }
 }
 
@@ -187,8 +225,7 @@ fn describe_measurements(resolved: &ResolvedRun, lines: &mut Lines) {
 /// Long flows do not count, because they adapt to the capacity. Messages that wait for other messages do not count
 /// either, because they add no offered load.
 fn describe_offered_load(plan: &Plan) -> Option<String> {
-    let mut is_dependent = vec![false; plan.messages.len()];
-    plan.dependencies.iter().for_each(|dependency| is_dependent[dependency.dependent.index()] = true);
+    let is_dependent = plan.dependent_mask();
     let hosts = plan.topology.hosts() as usize;
     let (mut sent, mut received) = (vec![0.0; hosts], vec![0.0; hosts]);
     for (message, _) in plan.messages.iter().zip(&is_dependent).filter(|(_, is_dependent)| !**is_dependent) {

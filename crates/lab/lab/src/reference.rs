@@ -1,5 +1,6 @@
 //! Generates the book's reference pages from the types that they describe.
 
+use crate::listing::{NameKind, SERIES};
 use crate::scenario::Scenario;
 use crate::summary::METRICS;
 use crate::tables::TABLES;
@@ -23,7 +24,22 @@ pub fn scenario_page() -> String {
             None => add_table(&mut page, &title, description(definition), definition),
         }
     }
+    page.push_str("\n## Built-in names\n\n`poseidon list` prints these names, and `poseidon list traffic` those of one kind.\n");
+    for (title, kind) in
+        [("Laws", NameKind::Laws), ("Policies", NameKind::Policies), ("Workloads", NameKind::Workloads)]
+    {
+        add_names(&mut page, title, kind);
+    }
     page
+}
+
+/// Adds a table of built-in names to the page.
+fn add_names(page: &mut String, title: &str, kind: NameKind) {
+    add_line(page, format_args!("\n### {title}\n\n`{}`\n", kind.usage()));
+    page.push_str("| name | applies to | description |\n|---|---|---|\n");
+    for entry in kind.entries() {
+        add_line(page, format_args!("| `{}` | {} | {} |", entry.name, entry.subject, entry.description));
+    }
 }
 
 /// Returns the reference page for metrics and result columns.
@@ -51,7 +67,24 @@ pub fn results_page() -> String {
             format_args!("| `{}` | {} | {} |", metric.name, metric.subject, metric.description),
         );
     }
-    page.push_str("\n## Rows\n");
+    page.push_str(
+        "\n## Series\n\n\
+         Figures of the kind `series` show these series. The name of the traffic, the queue or the message class comes first,\n\
+         as in `victim.rate_gbps`.\n\n\
+         | series | applies to | meaning |\n|---|---|---|\n",
+    );
+    for series in SERIES {
+        add_line(
+            &mut page,
+            format_args!("| `{}` | {} | {} |", series.name, series.subject, series.description),
+        );
+    }
+    page.push_str(
+        "\n## Rows\n\n\
+         Every row names its cell and its seed, and its connection or queue, so that one query can read the rows of many\n\
+         runs: `results/**/messages.parquet`. [Analyse results with DuckDB and pandas](../howto/results.md) has examples.\n\n\
+         If several cells have the same plan, the plan runs once, and its rows name one of these cells.\n",
+    );
     for info in TABLES {
         add_line(
             &mut page,
@@ -89,6 +122,9 @@ fn heading(name: &str) -> Option<String> {
         ("LinkSpec", "Links"),
         ("SwitchSpec", "`[switch]`"),
         ("PolicySpec", "Policies"),
+        ("GenerationSpec", "`[generation.NAME]`"),
+        ("LinkChangeSpec", "`[[link-change]]`"),
+        ("LinkEventSpec", "`link-change.event`"),
         ("MarksGo", "`switch.marks-go`"),
         ("PfcSpec", "`[switch.pfc]`"),
         ("StampSpec", "`switch.stamp`"),

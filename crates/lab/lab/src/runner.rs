@@ -1,24 +1,30 @@
 //! Runs studies. Cells and seeds run in parallel, and each plan runs at most once.
 
 use crate::analytic;
+use crate::budget::{
+    LimitError, Limits, PendingRun, Speed, SpeedSource, SuiteEstimate, TimeEstimation, measure_speed,
+};
 use crate::canonical::{closed_form_hash, plan_hash};
+use crate::cost::Cost;
+use crate::judge::cell_name;
 use crate::manifest::{Manifest, Program, run_name, short_hex};
 use crate::reduce::Reducer;
 use crate::resolve::ResolvedRun;
+use crate::samples::MessageSamples;
 use crate::scenario::{Cell, ScenarioError, SpecErrorKind};
-use crate::store::{FinishedRun, Store, StoreError};
+use crate::store::{FinishedRun, Store, StoreError, StoredRuns};
 use crate::study::{RunId, Study};
 use crate::summary::{RunSummary, Summary};
-use crate::tables::{Format, TableError, TableSink};
-use core::ops::ControlFlow;
+use crate::tables::{FileInfo, Format, RowLabels, TableError, TableSink};
+use core::ops::{ControlFlow, RangeInclusive};
 use core::sync::atomic::{AtomicBool, Ordering};
-use poseidon_plan::Backend;
 use poseidon_plan::records::{
     DecisionRow, DropRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
 };
+use poseidon_plan::{Backend, Report};
 use poseidon_types::Picos;
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Options for running studies.
@@ -34,6 +40,10 @@ pub struct RunOptions {
     pub shard: Shard,
     /// The program that executes the runs.
     pub program: Program,
+    /// The limits. Runs that would exceed them do not start.
+    pub limits: Limits,
+    /// How to estimate the duration of the runs.
+    pub time_estimation: TimeEstimation,
 }
 
 /// A subset of the runs, used to distribute work over several processes.
@@ -57,9 +67,11 @@ impl Shard {
 
 /// Observes runs. Several threads may call these methods concurrently.
 pub trait RunObserver: Sync {
+    /// Called once before the first run starts.
+    fn on_estimate(&self, _: &SuiteEstimate) {}
     /// Called when a run starts.
     fn on_start(&self, run: &RunId);
-    /// Called when a run makes progress. `stop` is the planned end of the run.
+    /// Called when a run makes progress. `stop` is the end of the measured part. A drain may follow it.
     fn on_progress(&self, run: &RunId, progress: Progress, stop: Picos);
     /// Called when a run has ended, or when a stored result was reused.
     fn on_end(&self, run: &RunId, manifest: &Manifest, is_reused: bool);
@@ -84,6 +96,9 @@ pub enum StudyError {
     /// Rows cannot be written.
     #[error(transparent)]
     Rows(#[from] TableError),
+    /// The runs would exceed a limit.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     /// A run panicked.
     #[error("run {run} panicked: {message}; this is a bug in the program, please report it")]
     Panicked {
@@ -103,14 +118,59 @@ pub fn run_studies(
     options: &RunOptions,
     observer: &dyn RunObserver,
 ) -> Result<Vec<FinishedRun>, StudyError> {
-    for study in studies {
-        study.check_run_count(options.seeds)?;
-        study.check(backend)?;
-    }
+    let environment = RunEnvironment { backend, store, options, observer };
+    let estimate = estimate_studies(studies, backend, Some(store), options)?;
+    estimate.check(&options.limits)?;
+    observer.on_estimate(&estimate);
+    run_tasks(studies, None, &environment)
+}
+
+/// Checks studies and estimates the cost of their runs that have no result in `store`.
+pub fn estimate_studies(
+    studies: &[Study],
+    backend: &dyn Backend,
+    store: Option<&Store>,
+    options: &RunOptions,
+) -> Result<SuiteEstimate, StudyError> {
+    studies.iter().try_for_each(|study| study.check_run_count(options.seeds))?;
+    let costs: Vec<Vec<Cost>> =
+        studies.iter().map(|study| study.check_and_estimate(backend)).collect::<Result<_, _>>()?;
+    estimate_tasks(&tasks(studies, None, options), &costs, backend, store, options)
+}
+
+/// What runs need besides their studies.
+#[derive(Clone, Copy)]
+pub struct RunEnvironment<'a> {
+    /// The backend.
+    pub backend: &'a (dyn Backend + Sync),
+    /// The results folder.
+    pub store: &'a Store,
+    /// The options.
+    pub options: &'a RunOptions,
+    /// The observer.
+    pub observer: &'a dyn RunObserver,
+}
+
+/// Runs the given seeds of every cell, instead of the seeds that the options and the scenario determine. The studies
+/// must be checked. The result order is that of [`run_studies`].
+pub fn run_seeds(
+    studies: &[Study],
+    seeds: RangeInclusive<u64>,
+    environment: &RunEnvironment<'_>,
+) -> Result<Vec<FinishedRun>, StudyError> {
+    run_tasks(studies, Some(seeds), environment)
+}
+
+fn run_tasks(
+    studies: &[Study],
+    seeds: Option<RangeInclusive<u64>>,
+    environment: &RunEnvironment<'_>,
+) -> Result<Vec<FinishedRun>, StudyError> {
+    let RunEnvironment { backend, store, options, observer } = *environment;
     studies.iter().try_for_each(|study| store.write_scenario(study))?;
     let plans = RunningPlans::default();
     let context = RunContext { backend, store, options, observer, plans: &plans };
-    let queue = TaskQueue::new(tasks(studies, options));
+    let queue = TaskQueue::new(tasks(studies, seeds, options));
     let results: Mutex<Vec<(usize, Result<FinishedRun, StudyError>)>> = Mutex::new(Vec::new());
     let worker = || {
         while let Some(task) = queue.pop() {
@@ -152,21 +212,28 @@ struct Task<'a> {
     study_index: usize,
     study: &'a Study,
     cell: &'a Cell,
+    /// The index of the cell in the study.
+    cell_index: usize,
     id: RunId,
 }
 
-/// Returns the runs of this shard.
-fn tasks<'a>(studies: &'a [Study], options: &RunOptions) -> Vec<Task<'a>> {
+/// Returns the runs of this shard. `seeds` overrides the seeds that the options and the scenario determine.
+fn tasks<'a>(
+    studies: &'a [Study],
+    seeds: Option<RangeInclusive<u64>>,
+    options: &RunOptions,
+) -> Vec<Task<'a>> {
     let mut tasks = Vec::new();
     for (study_index, study) in studies.iter().enumerate() {
         if study.skip_reason().is_some() {
             continue;
         }
-        for cell in &study.cells {
-            for seed in 1..=u64::from(study.seed_count(cell, options.seeds)) {
+        for (cell_index, cell) in study.cells.iter().enumerate() {
+            let default_seeds = || 1..=u64::from(study.seed_count(cell, options.seeds));
+            for seed in seeds.clone().unwrap_or_else(default_seeds) {
                 let (study_name, labels) = (study.name.clone(), cell.labels.clone());
                 let id = RunId { study: study_name, labels, seed, index: tasks.len(), total: 0 };
-                tasks.push(Task { study_index, study, cell, id });
+                tasks.push(Task { study_index, study, cell, cell_index, id });
             }
         }
     }
@@ -174,6 +241,66 @@ fn tasks<'a>(studies: &'a [Study], options: &RunOptions) -> Vec<Task<'a>> {
     tasks.iter_mut().for_each(|task| task.id.total = total);
     tasks.retain(|task| options.shard.contains(task.id.index));
     tasks
+}
+
+/// Stored runs that took less time in total do not give a reliable speed.
+const MIN_STORED_SECONDS: f64 = 1.0;
+
+/// Estimates the cost of the tasks that have no stored result. `costs` contains the cost of one run of each cell.
+fn estimate_tasks(
+    tasks: &[Task<'_>],
+    costs: &[Vec<Cost>],
+    backend: &dyn Backend,
+    store: Option<&Store>,
+    options: &RunOptions,
+) -> Result<SuiteEstimate, StudyError> {
+    let (program, records) = (&options.program.identity, options.records);
+    let stored_runs = |study: &Study| store.map(|store| store.stored_runs(study, program, records));
+    let mut stored: BTreeMap<usize, StoredRuns> = BTreeMap::new();
+    let mut pending: Vec<PendingRun> = Vec::new();
+    let mut most_expensive: Option<(&Task<'_>, Cost)> = None;
+    for task in tasks.iter().filter(|task| task.cell.scenario.analytic.is_none()) {
+        let stored =
+            stored.entry(task.study_index).or_insert_with(|| stored_runs(task.study).unwrap_or_default());
+        if stored.runs.contains(&(task.id.labels.clone(), task.id.seed)) {
+            continue;
+        }
+        let cost = costs[task.study_index][task.cell_index];
+        pending.push(PendingRun { index: task.id.index, cost });
+        if most_expensive.is_none_or(|(_, other)| cost.packet_hops > other.packet_hops) {
+            most_expensive = Some((task, cost));
+        }
+    }
+    let estimate = SuiteEstimate::new(tasks.len(), &pending, options.jobs);
+    let Some((task, _)) = most_expensive else { return Ok(estimate) };
+    Ok(match options.time_estimation {
+        TimeEstimation::Off => estimate,
+        TimeEstimation::RealTime => estimate.with_real_time(&pending),
+        TimeEstimation::FromSpeed => {
+            let speed = match stored_speed(stored.values()) {
+                Some(speed) => Some(speed),
+                None => measure_speed(backend, &task.study.resolve(task.cell, task.id.seed, backend)?.plan),
+            };
+            match speed {
+                Some(speed) => estimate.with_speed(speed),
+                None => estimate,
+            }
+        }
+    })
+}
+
+/// Returns the speed of stored runs, if they took long enough.
+fn stored_speed<'a>(stored: impl Iterator<Item = &'a StoredRuns>) -> Option<Speed> {
+    let (mut count, mut wall_s, mut packet_hops) = (0, 0.0, 0.0);
+    for runs in stored {
+        count += runs.count;
+        wall_s += runs.wall_s;
+        packet_hops += runs.packet_hops as f64;
+    }
+    (wall_s >= MIN_STORED_SECONDS && packet_hops > 0.0).then(|| Speed {
+        packet_hops_per_second: packet_hops / wall_s,
+        source: SpeedSource::StoredRuns(count),
+    })
 }
 
 /// The queue of pending runs.
@@ -324,7 +451,7 @@ impl RunContext<'_> {
         let run = run_name(plan_hash, &self.options.program.identity);
         let warn = |text: &str| self.observer.on_warning(text);
         let study = task.study;
-        if let Some((summary, manifest)) = self.store.find(&study.name, &run, self.options.records, &warn) {
+        if let Some((summary, manifest)) = self.store.find(study, &run, self.options.records, &warn) {
             let manifest = self.store.reuse_run(study, &task.id, &summary, manifest)?;
             self.observer.on_end(&task.id, &manifest, true);
             return Ok((summary, manifest));
@@ -332,24 +459,15 @@ impl RunContext<'_> {
         self.run_and_store(task, resolved, plan_hash, &run)
     }
 
-    /// Runs a plan and writes its result.
-    fn run_and_store(
-        &self,
-        task: &Task<'_>,
-        resolved: &ResolvedRun,
-        plan_hash: &str,
-        run: &str,
-    ) -> Result<(Summary, Manifest), StudyError> {
+    /// Runs a plan once.
+    fn run_once(&self, task: &Task<'_>, resolved: &ResolvedRun, run: &str) -> Result<RunResult, StudyError> {
         let Task { study, cell, id, .. } = task;
-        self.observer.on_start(id);
-        #[expect(clippy::disallowed_methods, reason = "the duration of a run is not part of its result")]
-        let started = std::time::Instant::now();
-        let groups: Vec<_> = resolved.groups.iter().map(|group| group.messages.clone()).collect();
+        let cell_name = cell_name(&id.labels);
         let tables = match self.options.records {
             Some(format) => {
                 let folder = self.store.run_folder(&study.name, run);
                 std::fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
-                Some(TableSink::new(&folder, format, &resolved.plan, &groups))
+                Some(TableSink::new(&folder, format, &resolved.plan, RowLabels::new(resolved, &cell_name)))
             }
             None => None,
         };
@@ -374,6 +492,32 @@ impl RunContext<'_> {
             None => Vec::new(),
         };
         let (summary, messages) = reducer.finish(&report);
+        Ok(RunResult { summary, messages, report, files })
+    }
+
+    /// Runs a plan and writes its result. Repeats a run with real packets during which the machine paused.
+    fn run_and_store(
+        &self,
+        task: &Task<'_>,
+        resolved: &ResolvedRun,
+        plan_hash: &str,
+        run: &str,
+    ) -> Result<(Summary, Manifest), StudyError> {
+        let Task { study, id, .. } = task;
+        self.observer.on_start(id);
+        #[expect(clippy::disallowed_methods, reason = "the duration of a run is not part of its result")]
+        let started = std::time::Instant::now();
+        let mut attempt = 1;
+        let RunResult { summary, messages, report, files } = loop {
+            let result = self.run_once(task, resolved, run)?;
+            let lateness = result.report.max_lateness;
+            if lateness <= MAX_LATENESS || result.report.interrupted || attempt == MAX_ATTEMPTS {
+                break result;
+            }
+            let text = format!("{id}: the machine paused for {lateness}; the run is repeated");
+            self.observer.on_warning(&text);
+            attempt += 1;
+        };
         let manifest = Manifest::new(study, id, plan_hash, &self.options.program).with_report(
             resolved,
             &report,
@@ -396,6 +540,21 @@ impl RunContext<'_> {
         };
         FinishedRun { study: task.study_index, run, manifest }
     }
+}
+
+/// A run with real packets is repeated if the machine paused for longer than this. A pause delays all packets at once,
+/// which a law cannot distinguish from congestion.
+const MAX_LATENESS: Picos = Picos::new(20_000_000_000);
+
+/// The largest number of attempts. The result of the last attempt is kept, and its manifest contains its lateness.
+const MAX_ATTEMPTS: u32 = 4;
+
+/// The result of one attempt.
+struct RunResult {
+    summary: Summary,
+    messages: MessageSamples,
+    report: Report,
+    files: Vec<FileInfo>,
 }
 
 /// Returns a panic's message.
@@ -439,7 +598,7 @@ impl Sink for RunSink<'_> {
     }
 
     fn on_progress(&mut self, progress: Progress) -> ControlFlow<()> {
-        self.observer.on_progress(self.id, progress, self.stop);
+        self.observer.on_progress(self.id, progress, self.measured_until);
         if self.observer.is_interrupted() {
             return ControlFlow::Break(());
         }

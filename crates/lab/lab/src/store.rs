@@ -15,11 +15,13 @@
 
 use crate::manifest::{Manifest, RunRequest, content_hash};
 use crate::samples::{MessageSamples, MessageStorage, SamplesError};
+use crate::scenario::Label;
 use crate::study::{RunId, Study};
 use crate::summary::{RunSummary, Summary};
 use crate::tables::Format;
 use core::sync::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -91,6 +93,19 @@ pub fn complete_runs<'a>(
     complete.map(FinishedRun::with_messages).collect()
 }
 
+/// The completed runs of a study.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StoredRuns {
+    /// The cell labels and the seed of each run that has a reusable result.
+    pub runs: BTreeSet<(Vec<Label>, u64)>,
+    /// The number of runs that this study executed.
+    pub count: usize,
+    /// The duration of these runs in seconds.
+    pub wall_s: f64,
+    /// The packet-hops of these runs.
+    pub packet_hops: u64,
+}
+
 /// A results folder.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -124,31 +139,64 @@ impl Store {
     }
 
     /// Finds a complete stored result of this or another study. If `rows` is set, the result must have rows in that
-    /// format. Unreadable results are skipped, and `warn` is called with the reason.
+    /// format, and rows of this study must name a cell of the study. Unreadable results are skipped, and `warn` is
+    /// called with the reason.
     pub fn find(
         &self,
-        study: &str,
+        study: &Study,
         run_name: &str,
         rows: Option<Format>,
         warn: &dyn Fn(&str),
     ) -> Option<(Summary, Manifest)> {
-        let find_in_study = |study: &str| {
-            let (summary, manifest) =
-                read_run(&self.run_folder(study, run_name)).unwrap_or_else(|error| {
-                    warn(&format!("{error}; the run is repeated"));
-                    None
-                })?;
-            let has_rows = rows.is_none_or(|format| self.has_rows(study, &manifest, format));
+        let find_in_study = |name: &str| {
+            let (summary, manifest) = read_run(&self.run_folder(name, run_name)).unwrap_or_else(|error| {
+                warn(&format!("{error}; the run is repeated"));
+                None
+            })?;
+            let has_rows = rows.is_none_or(|format| {
+                self.has_rows(name, &manifest, format)
+                    && (name != study.name || has_cell(study, &manifest.cell))
+            });
             (!manifest.interrupted && has_rows).then_some((summary, manifest))
         };
-        find_in_study(study).or_else(|| {
+        find_in_study(&study.name).or_else(|| {
             let others = self.studies_with(SCENARIO_FILE).unwrap_or_default();
-            others.iter().filter(|other| *other != study).find_map(|other| {
+            others.iter().filter(|other| **other != study.name).find_map(|other| {
                 let (summary, manifest) = find_in_study(other)?;
                 let made_in = manifest.made_in.clone().or_else(|| Some(other.clone()));
                 Some((summary, Manifest { made_in, ..manifest }))
             })
         })
+    }
+
+    /// Lists the runs of a study that `program` has completed for the same scenario text, and their total duration. If
+    /// `rows` is set, a run must have rows in that format. Reads only manifests, and skips those that are unreadable.
+    pub fn stored_runs(&self, study: &Study, program: &str, rows: Option<Format>) -> StoredRuns {
+        let folder = self.study_folder(&study.name).join("runs");
+        let scenario_hash = content_hash(study.text.as_bytes());
+        let mut stored = StoredRuns::default();
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let Ok(Some(manifest)) = read_manifest(&entry.path()) else { continue };
+            if manifest.interrupted || manifest.program != program {
+                continue;
+            }
+            if manifest.made_in.is_none() && manifest.wall_s > 0.0 {
+                stored.count += 1;
+                stored.wall_s += manifest.wall_s;
+                stored.packet_hops += manifest.counters["packet_hops"].as_u64().unwrap_or(0);
+            }
+            if rows.is_some_and(|format| {
+                !self.has_rows(&study.name, &manifest, format) || !has_cell(study, &manifest.cell)
+            }) {
+                continue;
+            }
+            for request in manifest.requests() {
+                if request.scenario_hash == scenario_hash && request.quick == study.is_quick {
+                    stored.runs.insert((request.cell, manifest.seed));
+                }
+            }
+        }
+        stored
     }
 
     /// Returns whether all row files listed in a manifest exist in this format, in the folder of the study that wrote
@@ -297,18 +345,27 @@ impl Store {
     }
 }
 
+/// Returns whether a study has a cell with these labels.
+fn has_cell(study: &Study, labels: &[Label]) -> bool {
+    study.cells.iter().any(|cell| cell.labels == labels)
+}
+
 /// Reads the result in a folder. Returns `None` if the folder has no manifest, because the result is then incomplete.
 fn read_run(folder: &Path) -> Result<Option<(Summary, Manifest)>, StoreError> {
-    let path = folder.join(MANIFEST_FILE);
-    let manifest = match fs::read(&path) {
-        Ok(manifest) => manifest,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(StoreError::io(&path)(error)),
-    };
-    let manifest = from_json(&path, &manifest)?;
+    let Some(manifest) = read_manifest(folder)? else { return Ok(None) };
     let path = folder.join(SUMMARY_FILE);
     let summary = fs::read(&path).map_err(StoreError::io(&path))?;
     Ok(Some((from_json(&path, &summary)?, manifest)))
+}
+
+/// Reads the manifest in a folder, if there is one.
+fn read_manifest(folder: &Path) -> Result<Option<Manifest>, StoreError> {
+    let path = folder.join(MANIFEST_FILE);
+    match fs::read(&path) {
+        Ok(manifest) => from_json(&path, &manifest).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::io(&path)(error)),
+    }
 }
 
 fn from_json<T: serde::de::DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, StoreError> {

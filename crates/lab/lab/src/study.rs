@@ -1,10 +1,13 @@
 //! A study: a scenario and all its cells.
 
 use crate::check::check;
+use crate::cost::{Cost, estimate_cost};
+use crate::files::InputFiles;
 use crate::judge::cell_name;
 use crate::resolve::{ResolvedRun, resolve};
 use crate::scenario::{Cell, Label, Scenario, ScenarioError, SpecError, SpecErrorKind, read_cells};
 use poseidon_plan::Backend;
+use std::sync::Arc;
 
 /// The maximum number of runs in a study. A list of this many runs takes 40 MB, and the runs take eleven days at one
 /// second each.
@@ -23,6 +26,8 @@ pub struct Study {
     pub cells: Vec<Cell>,
     /// Whether this is the shortened form that `--quick` selects.
     pub is_quick: bool,
+    /// The files that the scenario names.
+    pub files: Arc<InputFiles>,
 }
 
 /// The identity of a run.
@@ -56,6 +61,7 @@ impl Study {
             text: text.to_owned(),
             cells,
             is_quick: quick,
+            files: Arc::new(InputFiles::beside(file)),
         };
         study.check_run_count(None)?;
         Ok(study)
@@ -137,16 +143,26 @@ impl Study {
 
     /// Resolves every cell with its first seed to find all errors before the first run starts.
     pub fn check(&self, backend: &dyn Backend) -> Result<(), ScenarioError> {
+        self.check_and_estimate(backend).map(drop)
+    }
+
+    /// Checks the study like [`Self::check`], and estimates the cost of one run of each cell. A cell that needs no
+    /// simulation costs nothing.
+    pub fn check_and_estimate(&self, backend: &dyn Backend) -> Result<Vec<Cost>, ScenarioError> {
         // Claims may name cells that the quick form omits.
         let full_cells = read_cells(&self.file, &self.text, false)?;
         let labels: Vec<&[Label]> = full_cells.iter().map(|cell| cell.labels.as_slice()).collect();
+        let mut costs = Vec::with_capacity(self.cells.len());
         for cell in &self.cells {
-            if cell.scenario.analytic.is_none() && cell.scenario.withdrawn.is_none() {
-                self.resolve(cell, 1, backend)?;
-            }
+            let is_simulated = cell.scenario.analytic.is_none() && cell.scenario.withdrawn.is_none();
+            costs.push(if is_simulated {
+                estimate_cost(&self.resolve(cell, 1, backend)?, backend)
+            } else {
+                Cost::default()
+            });
             check(&cell.scenario, &labels).map_err(|error| self.error_in_cell(cell, error))?;
         }
-        Ok(())
+        Ok(costs)
     }
 
     /// Creates a cell's plan for one seed.
@@ -156,7 +172,7 @@ impl Study {
         seed: u64,
         backend: &dyn Backend,
     ) -> Result<ResolvedRun, ScenarioError> {
-        resolve(&cell.scenario, seed, backend).map_err(|error| self.error_in_cell(cell, error))
+        resolve(&cell.scenario, &self.files, seed, backend).map_err(|error| self.error_in_cell(cell, error))
     }
 
     /// Adds the file, the line and the cell to an error.

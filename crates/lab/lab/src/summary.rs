@@ -20,6 +20,26 @@ pub struct Summary {
     /// The start and finish times of each message in microseconds. Only the first seed has these times.
     #[serde(default)]
     pub finishes: BTreeMap<String, Vec<(f64, f64)>>,
+    /// The repetitions of each collective.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub collectives: BTreeMap<String, CollectiveSummary>,
+}
+
+/// The repetitions of a collective.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CollectiveSummary {
+    /// The algorithm.
+    pub algorithm: String,
+    /// The operation.
+    pub operation: String,
+    /// The number of ranks.
+    pub ranks: u32,
+    /// The size from which nccl-tests computes bandwidths.
+    pub size_bytes: u64,
+    /// The ratio of bus bandwidth to algorithm bandwidth.
+    pub bus_factor: f64,
+    /// The completion time of each finished repetition in microseconds.
+    pub times_us: Vec<f64>,
 }
 
 /// The result of one run: its cell, seed, summary and message times.
@@ -180,6 +200,31 @@ pub const METRICS: &[MetricInfo] = &[
     metric("buffer_p50_bytes", "buffers", "its median"),
     metric("buffer_p99_bytes", "buffers", "its 99th percentile"),
     metric("buffer_max_bytes", "buffers", "its largest value"),
+    metric("link_bytes_max", "links", "bytes sent on the busiest link until the last sample of the run"),
+    metric("link_bytes_mean", "links", "bytes sent per link until the last sample of the run"),
+    metric("links_used", "links", "number of links that sent at least one packet"),
+    metric(
+        "completion_us",
+        "collectives",
+        "time from the start of a repetition until the slowest rank has its data, mean",
+    ),
+    metric("completion_max_us", "collectives", "its largest value"),
+    metric(
+        "algbw_gb_per_s",
+        "collectives",
+        "size divided by completion time, in GB/s, as nccl-tests defines it",
+    ),
+    metric(
+        "busbw_gb_per_s",
+        "collectives",
+        "algbw_gb_per_s times the factor of the operation, as nccl-tests defines it",
+    ),
+    metric(
+        "straggler",
+        "collectives",
+        "completion time of the slowest rank divided by that of the median rank, mean",
+    ),
+    metric("repetitions", "collectives", "number of repetitions that finished"),
     metric("drops", "run", "dropped packets in the whole run"),
     metric("retransmitted", "run", "retransmitted data packets in the whole run"),
     metric("timeouts", "run", "retransmission timeouts in the whole run"),

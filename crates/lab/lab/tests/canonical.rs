@@ -5,13 +5,16 @@ use poseidon_lab::canonical::{plan_hash, plan_text};
 use poseidon_lab::resolve::{MessageClass, ResolvedRun};
 use poseidon_lab::study::Study;
 use poseidon_laws::AnyParams;
+use poseidon_plan::joins::{JoinDependent, JoinPrerequisite, Joins};
 use poseidon_plan::link_changes::{LinkChange, LinkEvent};
-use poseidon_plan::switch::{AnyMarkPolicy, DelayCarrier, MarkDirection, Stamp, TelemetryOff};
-use poseidon_plan::topology::{Link, Topology};
+use poseidon_plan::switch::{
+    AnyMarkPolicy, DelayCarrier, MarkDirection, Stamp, SwitchOverride, TelemetryOff,
+};
+use poseidon_plan::topology::{Link, Rails, Topology};
 use poseidon_plan::traffic::{Amount, Dependency, Event};
 use poseidon_plan::transport::{Eligibility, LoadBalancing};
 use poseidon_sim::Simulator;
-use poseidon_types::{BitRate, Bytes, HostId, MessageId, Picos, PortId, SwitchId};
+use poseidon_types::{BitRate, Bytes, HostId, JoinId, MessageId, Picos, PortId, SwitchId};
 
 /// One message of 3 kB between two hosts, and a watched queue.
 const SMALL: &str = r#"title = "one message"
@@ -57,12 +60,25 @@ fn equivalent_scenarios_have_the_same_plan_hash() {
     assert_eq!(plan_hash(&other), plan_hash(&resolve_small()));
 }
 
+fn rails(servers_per_leaf: u32) -> Rails {
+    let link = Link { rate: BitRate::from_gbps(10), delay: Picos::new(1_000_000) };
+    Rails {
+        servers: 2,
+        gpus: 1,
+        servers_per_leaf,
+        spines: 1,
+        local_link: link,
+        rail_link: link,
+        spine_link: link,
+    }
+}
+
 /// A change to one run setting.
 type Mutation = fn(&mut ResolvedRun);
 
 #[test]
 fn plans_that_differ_in_one_setting_have_different_hashes() {
-    let changes: [(&str, Mutation); 30] = [
+    let changes: [(&str, Mutation); 35] = [
         ("no change", |_| {}),
         ("seed", |r| r.plan.seed = 2),
         ("stop", |r| r.plan.stop = Picos::new(r.plan.stop.get() + 1)),
@@ -77,6 +93,12 @@ fn plans_that_differ_in_one_setting_have_different_hashes() {
         ("shape", |r| {
             let link = r.plan.topology.host_link(HostId::new(0));
             r.plan.topology = Topology::dumbbell(1, link, link);
+        }),
+        ("rails", |r| r.plan.topology = Topology::Rails(rails(1))),
+        ("groups of rails", |r| r.plan.topology = Topology::Rails(rails(2))),
+        ("policies of a switch", |r| {
+            let mark = AnyMarkPolicy::from_name("step");
+            r.plan.switch_overrides.push(SwitchOverride { switch: SwitchId::new(0), buffer: None, mark });
         }),
         ("buffer", |r| {
             let size = "77 kB";
@@ -114,6 +136,18 @@ fn plans_that_differ_in_one_setting_have_different_hashes() {
                 dependent: MessageId::new(1),
             });
         }),
+        ("join", |r| {
+            r.plan.joins = Joins {
+                delays: vec![Picos::ZERO],
+                prerequisites: vec![JoinPrerequisite {
+                    message: MessageId::new(0),
+                    event: Event::Received,
+                    join: JoinId::new(0),
+                }],
+                dependents: vec![JoinDependent { join: JoinId::new(0), message: MessageId::new(1) }],
+            };
+        }),
+        ("delay of a join", |r| r.plan.joins.delays.push(Picos::new(1))),
         ("link change", |r| {
             r.plan.link_changes.push(LinkChange {
                 time: Picos::ZERO,

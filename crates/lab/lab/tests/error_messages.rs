@@ -113,6 +113,10 @@ link = { rate = "100 Gbps", delay = "1 us" }
 stamp = "off"
 "#;
 
+const STAR: &str = r#"kind = "star"
+hosts = 4
+link = { rate = "100 Gbps", delay = "1 us" }"#;
+
 /// Each mistake, with the scenario text to replace and its replacement.
 const CASES: &[(&str, &str, &str)] = &[
     // Syntax.
@@ -210,6 +214,83 @@ const CASES: &[(&str, &str, &str)] = &[
         "stamp = \"auto\"",
         "stamp = \"auto\"\nstamping = \"rack[1-0]\"\nsilence = { switches = \"rack0\", from = \"1 us\" }",
     ),
+    ("telemetry switches of an unknown tier", "stamp = \"auto\"", "stamp = \"auto\"\nstamping = \"agg0\""),
+    (
+        "rails without a spine",
+        STAR,
+        "kind = \"rails\"\nservers = 4\ngpus = 1\nservers-per-leaf = 2\nspines = 0\n\
+         local-link = { rate = \"1.8 Tbps\", delay = \"1 us\" }\nrail-link = { rate = \"400 Gbps\", delay = \"1 us\" }",
+    ),
+    // Generations and link changes.
+    ("generation without switches", "[transport]", "[generation.old]\nstamp = false\n\n[transport]"),
+    (
+        "generation of switches that do not exist",
+        "[transport]",
+        "[generation.old]\nswitches = \"agg[0-1]\"\n\n[transport]",
+    ),
+    (
+        "switch in two generations",
+        "[transport]",
+        "[generation.new]\nswitches = \"rack0\"\n[generation.old]\nswitches = \"all\"\n\n[transport]",
+    ),
+    (
+        "generation with an unknown policy",
+        "[transport]",
+        "[generation.old]\nswitches = \"rack0\"\nmark = { policy = \"stpe\" }\n\n[transport]",
+    ),
+    (
+        "generation with a policy parameter that is invalid",
+        "[transport]",
+        "[generation.old]\nswitches = \"rack0\"\nbuffer = { policy = \"shared\", size = \"1 ms\" }\n\n[transport]",
+    ),
+    (
+        "generation with a buffer policy and PFC",
+        "[transport]",
+        "pfc = { memory = \"10 MB\", alpha = \"1\", resume = \"3 kB\" }\n\
+         [generation.old]\nswitches = \"rack0\"\nbuffer = { policy = \"per-queue\" }\n\n[transport]",
+    ),
+    (
+        "generation with a rate in a rail network",
+        STAR,
+        "kind = \"rails\"\nservers = 2\ngpus = 2\nservers-per-leaf = 2\nspines = 0\n\
+         local-link = { rate = \"1.8 Tbps\", delay = \"1 us\" }\nrail-link = { rate = \"400 Gbps\", delay = \"1 us\" }\n\
+         [generation.old]\nswitches = \"leaf0\"\nrate = \"100 Gbps\"",
+    ),
+    (
+        "link change without an event",
+        "[transport]",
+        "[[link-change]]\nat = \"1 us\"\nswitch = \"rack0\"\nport = 0\n\n[transport]",
+    ),
+    (
+        "link change without a port",
+        "[transport]",
+        "[[link-change]]\nat = \"1 us\"\nswitch = \"rack0\"\nevent = \"down\"\n\n[transport]",
+    ),
+    (
+        "link change at a port that does not exist",
+        "[transport]",
+        "[[link-change]]\nat = \"1 us\"\nswitch = \"rack0\"\nport = 4\nevent = \"down\"\n\n[transport]",
+    ),
+    (
+        "link change to an unknown switch",
+        "[transport]",
+        "[[link-change]]\nat = \"1 us\"\nswitch = \"rack0\"\nto = \"core1\"\nevent = \"up\"\n\n[transport]",
+    ),
+    (
+        "link change to several hosts",
+        "[transport]",
+        "[[link-change]]\nat = \"1 us\"\nswitch = \"rack0\"\nto = \"host[0-1]\"\nevent = \"up\"\n\n[transport]",
+    ),
+    (
+        "link change between switches without a link",
+        "[transport]",
+        "[[link-change]]\nat = \"1 us\"\nswitch = \"rack0\"\nto = \"s0\"\nevent = \"up\"\n\n[transport]",
+    ),
+    (
+        "link change to a rate of zero",
+        "[transport]",
+        "[[link-change]]\nat = \"1 us\"\nswitch = \"rack0\"\nport = 0\nrate = \"0 bps\"\n\n[transport]",
+    ),
     ("packet that is too large", "mtu = \"1000 B\"", "mtu = \"1 MB\""),
     ("buffer below one packet", "size = \"1 MB\"", "size = \"10 B\""),
     // Traffic.
@@ -223,6 +304,7 @@ const CASES: &[(&str, &str, &str)] = &[
     ("key that the kind of traffic does not use", "size = \"10 kB\"", "size = \"10 kB\"\nrate = \"1 Gbps\""),
     ("hosts that do not exist", "host[0-2]", "host[0-9]"),
     ("hosts of a rack that does not exist", "host[0-2]", "rack3.host0"),
+    ("hosts of a pod that does not exist", "host[0-2]", "pod1.host0"),
     ("hosts in a descending range", "host[0-2]", "host[2-0]"),
     ("hosts without a number", "host[0-2]", "hosts"),
     ("hosts with an unknown word", "host[0-2]", "server[0-2]"),

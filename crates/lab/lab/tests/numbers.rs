@@ -1,6 +1,7 @@
 //! Compares the metrics of simulated runs with closed-form results.
 
 use core::num::NonZeroU32;
+use core::ops::ControlFlow;
 use poseidon_lab::analytic::target_us;
 use poseidon_lab::reduce::{Reducer, ideal_latency_us};
 use poseidon_lab::resolve::ResolvedRun;
@@ -8,8 +9,11 @@ use poseidon_lab::study::Study;
 use poseidon_lab::summary::Summary;
 use poseidon_laws::laws::poseidon::PoseidonParams;
 use poseidon_plan::Backend;
+use poseidon_plan::records::{
+    DecisionRow, DropRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
+};
 use poseidon_sim::Simulator;
-use poseidon_types::HostId;
+use poseidon_types::{HostId, Picos};
 
 fn simulator() -> Simulator {
     Simulator::with_threads(NonZeroU32::MIN)
@@ -60,6 +64,57 @@ fn traffic(name: &str, kind: &str, from: &str, to: &str, keys: &str) -> String {
 fn periodic(period: &str, size: &str, keys: &str) -> String {
     let keys = format!("every = \"{period}\"\nsize = \"{size}\"\n{keys}");
     traffic("m", "rotating-incast", "host0", "host1", &keys)
+}
+
+/// Forwards rows to a reducer, and interrupts the run at a given time.
+struct InterruptingSink<'a> {
+    reducer: Reducer<'a>,
+    end: Picos,
+}
+
+impl Sink for InterruptingSink<'_> {
+    fn record_message(&mut self, row: MessageRow) {
+        self.reducer.record_message(row);
+    }
+    fn record_received(&mut self, row: ReceivedRow) {
+        self.reducer.record_received(row);
+    }
+    fn record_drop(&mut self, row: DropRow) {
+        self.reducer.record_drop(row);
+    }
+    fn record_queue(&mut self, row: QueueRow) {
+        self.reducer.record_queue(row);
+    }
+    fn record_sender(&mut self, row: SenderRow) {
+        self.reducer.record_sender(row);
+    }
+    fn record_receiver(&mut self, row: ReceiverRow) {
+        self.reducer.record_receiver(row);
+    }
+    fn record_decision(&mut self, row: DecisionRow) {
+        self.reducer.record_decision(row);
+    }
+    fn on_progress(&mut self, progress: Progress) -> ControlFlow<()> {
+        if progress.now >= self.end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+#[test]
+fn averages_of_an_interrupted_run_cover_the_time_that_it_ran() {
+    let tables = format!(
+        "{}{}[[phase]]\nname = \"first\"\nat = \"0 ms\"\n[[phase]]\nname = \"second\"\nat = \"9 ms\"\n",
+        star(2, 100),
+        traffic("flow", "long-flows", "host0", "host1", "")
+    );
+    let resolved = resolve(&format!("stop = \"10 ms\"\n{FULL}"), &tables);
+    let mut sink =
+        InterruptingSink { reducer: Reducer::new(&resolved, true), end: Picos::new(6_000_000_000) };
+    let report = simulator().run(&resolved.plan, &mut sink).expect("the scenario was checked");
+    assert!(report.interrupted);
+    let summary = sink.reducer.summary(&report);
+    // The second phase did not begin. Two thirds of the planned measurement of the first phase are missing.
+    assert_eq!(summary.phases.len(), 1);
+    assert_near(value(&summary, 0, "flow.rate_gbps"), 100.0, 1.0, "rate until the interruption");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use core::num::NonZeroU32;
 use core::time::Duration;
+use poseidon_lab::budget::{LimitError, Limits, SpeedSource, SuiteEstimate, TimeEstimation};
 use poseidon_lab::explain;
 use poseidon_lab::manifest::{Manifest, Program};
 use poseidon_lab::runner::{RunObserver, RunOptions, Shard, StudyError, run_studies};
@@ -67,17 +68,29 @@ fn temp_folder(test: &str) -> PathBuf {
 
 fn options(records: Option<Format>) -> RunOptions {
     let program = Program { identity: "test".to_owned(), code_hash: String::new() };
-    RunOptions { seeds: None, jobs: 2, records, shard: Shard::WHOLE, program }
+    RunOptions {
+        seeds: None,
+        jobs: 2,
+        records,
+        shard: Shard::WHOLE,
+        program,
+        limits: Limits::default(),
+        time_estimation: TimeEstimation::Off,
+    }
 }
 
-/// An observer that stores warnings and counts started runs.
+/// An observer that stores warnings and the estimate, and counts started runs.
 #[derive(Default)]
 struct RecordingObserver {
     warnings: Mutex<Vec<String>>,
     started: Mutex<u32>,
+    estimate: Mutex<SuiteEstimate>,
 }
 
 impl RunObserver for RecordingObserver {
+    fn on_estimate(&self, estimate: &SuiteEstimate) {
+        estimate.clone_into(&mut self.estimate.lock().expect(NOT_POISONED));
+    }
     fn on_start(&self, _: &RunId) {
         *self.started.lock().expect(NOT_POISONED) += 1;
     }
@@ -142,7 +155,8 @@ fn concurrent_writers_of_one_result_do_not_conflict() {
         }
     });
     assert_eq!(files(&folder, ".part"), [] as [PathBuf; 0]);
-    let found = store.find("tiny", &example_manifest().run_name(), None, &|warning| panic!("{warning}"));
+    let study = read_study("tiny.toml", TINY);
+    let found = store.find(&study, &example_manifest().run_name(), None, &|warning| panic!("{warning}"));
     assert_eq!(found, Some((Summary::default(), example_manifest())));
     fs::remove_dir_all(folder).unwrap();
 }
@@ -230,6 +244,81 @@ fn runs_with_missing_or_empty_rows_are_repeated() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// Runs a study of the tests with these options, and returns the number of started runs and the estimate.
+fn run_with(study: &Study, store: &Store, options: &RunOptions) -> Result<(u32, SuiteEstimate), StudyError> {
+    let observer = RecordingObserver::default();
+    run_studies(core::slice::from_ref(study), &simulator(), store, options, &observer)?;
+    let started = observer.started.into_inner().expect(NOT_POISONED);
+    Ok((started, observer.estimate.into_inner().expect(NOT_POISONED)))
+}
+
+#[test]
+fn the_estimate_counts_only_runs_without_a_stored_result() {
+    let folder = temp_folder("estimate");
+    let store = Store::new(&folder);
+    let study = read_study("tiny.toml", &TINY.replace("[sweep]\ntwin = [\"a\", \"b\"]\n", ""));
+    let with_seeds = |seeds| RunOptions {
+        seeds: Some(seeds),
+        time_estimation: TimeEstimation::FromSpeed,
+        ..options(None)
+    };
+    let (started, estimate) = run_with(&study, &store, &with_seeds(2)).expect("the study runs");
+    assert_eq!((started, estimate.runs, estimate.pending, estimate.jobs), (2, 2, 2, 2));
+    assert!(matches!(estimate.time, Some((_, SpeedSource::Measurement))), "{estimate}");
+    assert_eq!(estimate.weights.keys().copied().collect::<Vec<_>>(), [0, 1]);
+    let (started, estimate) = run_with(&study, &store, &with_seeds(3)).expect("the study runs");
+    assert_eq!((started, estimate.runs, estimate.pending, estimate.jobs), (1, 3, 1, 1));
+    assert_eq!(estimate.weights.keys().copied().collect::<Vec<_>>(), [2]);
+    let (started, estimate) = run_with(&study, &store, &with_seeds(3)).expect("the study runs");
+    assert_eq!((started, estimate.pending, estimate.packet_hops, estimate.time), (0, 0, 0, None));
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_limit_rejects_runs_before_anything_is_written() {
+    let folder = temp_folder("limit");
+    let store = Store::new(&folder);
+    let study = read_study("tiny.toml", TINY);
+    let memory = Limits { memory: Some(poseidon_types::Bytes::new(1_000)), time: None };
+    let time = Limits { memory: None, time: Some(Duration::from_nanos(1)) };
+    for (limits, is_memory) in [(memory, true), (time, false)] {
+        let options = RunOptions { limits, time_estimation: TimeEstimation::FromSpeed, ..options(None) };
+        let error = run_with(&study, &store, &options).expect_err("the limit is too small");
+        let StudyError::Limit(limit) = &error else { panic!("{error}") };
+        assert_eq!(matches!(limit, LimitError::Memory { .. }), is_memory, "{error}");
+    }
+    assert!(!folder.exists());
+}
+
+#[test]
+fn rows_that_name_an_old_cell_are_written_again() {
+    let folder = temp_folder("renamed");
+    let store = Store::new(&folder);
+    // With one job, the first cell runs first, and the second cell uses its rows.
+    let started = |text: &str, records| {
+        let options = RunOptions { jobs: 1, ..options(records) };
+        run_with(&read_study("tiny.toml", text), &store, &options).expect("the study runs").0
+    };
+    let assert_cell = |expected: &str| {
+        for file in files(&folder, ".csv") {
+            let text = fs::read_to_string(&file).expect("the file is readable");
+            assert!(text.starts_with("cell,seed,"), "{text}");
+            let mut rows = text.lines().skip(1);
+            assert!(rows.all(|row| row.starts_with(expected)), "{}: {text}", file.display());
+        }
+    };
+    assert_eq!(started(TINY, Some(Format::Csv)), 1);
+    assert_cell("twin a,1,");
+    // The plan stays the same, but the first cell has another name.
+    let renamed = TINY.replace("[\"a\", \"b\"]", "[\"first\", \"b\"]");
+    assert_eq!(started(&renamed, None), 0, "metrics do not name a cell");
+    assert_eq!(started(&renamed, Some(Format::Csv)), 1);
+    assert_cell("twin first,1,");
+    let renamed = TINY.replace("[\"a\", \"b\"]", "[\"first\", \"second\"]");
+    assert_eq!(started(&renamed, Some(Format::Csv)), 0, "the rows still name a cell of the study");
+    fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn a_corrupt_result_is_reported_and_repeated() {
     let folder = temp_folder("corrupt");
@@ -278,4 +367,51 @@ fn explain_and_summary_report_the_same_measurement_start() {
     let messages = group.messages.messages.iter().map(|message| resolved.plan.messages[message.index()]);
     assert!((counted - messages.filter(|message| message.start >= from).count() as f64).abs() < 1e-9);
     fs::remove_dir_all(folder).unwrap();
+}
+
+/// A simulator that reports a pause of the machine in its first runs, and can end a run early.
+struct PausingBackend {
+    simulator: Simulator,
+    /// The number of runs that report a pause.
+    paused_runs: u32,
+    runs: Mutex<u32>,
+}
+
+impl Backend for PausingBackend {
+    fn available_signals(&self, plan: &Plan) -> Signals {
+        self.simulator.available_signals(plan)
+    }
+    fn routes(&self, plan: &Plan, connections: &[Connection]) -> Vec<Vec<SwitchPort>> {
+        self.simulator.routes(plan, connections)
+    }
+    fn port_count(&self, plan: &Plan, switch: SwitchId) -> u32 {
+        self.simulator.port_count(plan, switch)
+    }
+    fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Report, PlanError> {
+        let mut report = self.simulator.run(plan, sink)?;
+        let mut runs = self.runs.lock().expect(NOT_POISONED);
+        *runs += 1;
+        // Half a second, far above any limit.
+        report.max_lateness = Picos::new(if *runs <= self.paused_runs { 500_000_000_000 } else { 1_000 });
+        Ok(report)
+    }
+}
+
+#[test]
+fn a_run_during_which_the_machine_paused_is_repeated() {
+    let study = read_study("tiny.toml", &TINY.replace("[sweep]\ntwin = [\"a\", \"b\"]\n", ""));
+    // The last attempt is kept even if the machine paused again.
+    for (paused_runs, attempts, warnings) in [(0, 1, 0), (2, 3, 2), (9, 4, 3)] {
+        let folder = temp_folder(&format!("pause-{paused_runs}"));
+        let backend = PausingBackend { simulator: simulator(), paused_runs, runs: Mutex::new(0) };
+        let observer = RecordingObserver::default();
+        let studies = core::slice::from_ref(&study);
+        let runs = run_studies(studies, &backend, &Store::new(&folder), &options(None), &observer);
+        let runs = runs.expect("the study runs");
+        assert_eq!(*backend.runs.lock().expect(NOT_POISONED), attempts);
+        assert_eq!(observer.warnings.lock().expect(NOT_POISONED).len(), warnings);
+        let lateness = runs[0].manifest.counters["late_ps"].as_u64();
+        assert_eq!(lateness == Some(1_000), paused_runs < 9, "{lateness:?}");
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -4,8 +4,8 @@ use core::ops::ControlFlow;
 use parquet::basic::Compression;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
-use poseidon_lab::tables::{FileInfo, Format, TABLES, TableError, TableSink};
-use poseidon_plan::patterns::{Group, Incast, LongFlows, Pattern, Stagger, Traffic, TrafficClass};
+use poseidon_lab::tables::{FileInfo, Format, RowLabels, TABLES, TableError, TableSink, TrafficLabel};
+use poseidon_plan::patterns::{Incast, LongFlows, Pattern, Stagger, Traffic, TrafficClass};
 use poseidon_plan::records::{
     DecisionRow, DropCause, DropRow, MemorySink, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow,
     SenderRow, Sink,
@@ -76,75 +76,95 @@ fn read_parquet(path: &Path) -> TableContent {
 }
 
 /// Returns the expected rows of each table.
-fn expected_content(rows: &MemorySink, plan: &Plan, groups: &[Group]) -> Vec<Vec<Vec<String>>> {
+fn expected_content(rows: &MemorySink, plan: &Plan, labels: &RowLabels<'_>) -> Vec<Vec<Vec<String>>> {
     let cells =
         |values: &[&dyn ToString]| values.iter().map(|value| value.to_string()).collect::<Vec<String>>();
     let text_or_empty = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
     let packets = |packets: Packets| packets.q24() as f64 / 16_777_216.0;
-    let message = |row: &MessageRow| {
-        let number = plan.messages[row.message.index()].connection;
-        let connection = plan.connections[number.index()];
-        let group = groups.iter().find(|group| group.contains(row.message));
-        let (start, acknowledged) = (row.start.get(), row.acknowledged.get());
-        cells(&[
-            &row.message.get(),
-            &group.map_or("", |group| &group.name),
-            &number.get(),
-            &connection.from.get(),
-            &connection.to.get(),
-            &plan.laws[connection.law as usize].law_name(),
-            &start,
-            &acknowledged,
-            &(acknowledged - start),
-            &row.size.get(),
-            &row.retransmitted,
-        ])
+    let with_labels = |connection: ConnectionId, values: &[&dyn ToString]| {
+        let law = plan.laws[plan.connections[connection.index()].law as usize].law_name();
+        let mut traffic =
+            labels.traffic.iter().filter(|traffic| traffic.connections.contains(&connection.get()));
+        let (name, law) = traffic.next().map_or(("", law), |traffic| (traffic.name, traffic.law));
+        [cells(&[&labels.cell, &plan.seed, &name, &law]), cells(values)].concat()
     };
+    let connection_of = |message: MessageId| plan.messages[message.index()].connection;
+    let message = |row: &MessageRow| {
+        let number = connection_of(row.message);
+        let connection = plan.connections[number.index()];
+        let (start, acknowledged) = (row.start.get(), row.acknowledged.get());
+        with_labels(
+            number,
+            &[
+                &row.message.get(),
+                &number.get(),
+                &connection.from.get(),
+                &connection.to.get(),
+                &start,
+                &acknowledged,
+                &(acknowledged - start),
+                &row.size.get(),
+                &row.retransmitted,
+            ],
+        )
+    };
+    let received =
+        |row: &ReceivedRow| with_labels(connection_of(row.message), &[&row.message.get(), &row.time.get()]);
     let drop = |row: &DropRow| {
         let cause = format!("{:?}", row.cause).to_lowercase();
-        cells(&[&row.time.get(), &row.switch.get(), &row.connection.get(), &row.packet, &cause])
+        let values: [&dyn ToString; 5] =
+            [&row.time.get(), &row.switch.get(), &row.connection.get(), &row.packet, &cause];
+        with_labels(row.connection, &values)
     };
     let queue = |row: &QueueRow| {
-        cells(&[
+        let port = SwitchPort::new(row.switch, row.port);
+        let mut names: Vec<&str> =
+            labels.queues.iter().filter(|(named, _)| *named == port).map(|(_, name)| *name).collect();
+        if names.is_empty() {
+            names.push("");
+        }
+        let values = cells(&[
             &row.time.get(),
             &row.switch.get(),
             &row.port.get(),
             &row.queued.get(),
             &row.delay.get(),
             &row.sent.get(),
-        ])
+        ]);
+        let named = |name: &str| [cells(&[&labels.cell, &plan.seed, &name]), values.clone()].concat();
+        names.into_iter().map(named).collect::<Vec<_>>()
     };
     let sender = |row: &SenderRow| {
-        cells(&[
-            &row.time.get(),
-            &row.connection.get(),
-            &packets(row.window),
-            &row.in_flight,
-            &row.srtt.get(),
-        ])
+        with_labels(
+            row.connection,
+            &[&row.time.get(), &row.connection.get(), &packets(row.window), &row.in_flight, &row.srtt.get()],
+        )
+    };
+    let receiver = |row: &ReceiverRow| {
+        with_labels(row.connection, &[&row.time.get(), &row.connection.get(), &row.received.get()])
     };
     let decision = |row: &DecisionRow| {
-        cells(&[
-            &row.time.get(),
-            &row.connection.get(),
-            &row.packet,
-            &row.rtt.get(),
-            &row.marked,
-            &text_or_empty(row.hop_delay.map(Nanos::get)),
-            &text_or_empty(row.hop_queue.map(Bytes::get)),
-            &packets(row.window),
-        ])
+        with_labels(
+            row.connection,
+            &[
+                &row.time.get(),
+                &row.connection.get(),
+                &row.packet,
+                &row.rtt.get(),
+                &row.marked,
+                &text_or_empty(row.hop_delay.map(Nanos::get)),
+                &text_or_empty(row.hop_queue.map(Bytes::get)),
+                &packets(row.window),
+            ],
+        )
     };
     vec![
         rows.messages.iter().map(message).collect(),
-        rows.received.iter().map(|row| cells(&[&row.message.get(), &row.time.get()])).collect(),
+        rows.received.iter().map(received).collect(),
         rows.drops.iter().map(drop).collect(),
-        rows.queues.iter().map(queue).collect(),
+        rows.queues.iter().flat_map(queue).collect(),
         rows.senders.iter().map(sender).collect(),
-        rows.receivers
-            .iter()
-            .map(|row| cells(&[&row.time.get(), &row.connection.get(), &row.received.get()]))
-            .collect(),
+        rows.receivers.iter().map(receiver).collect(),
         rows.decisions.iter().map(decision).collect(),
     ]
 }
@@ -188,7 +208,7 @@ fn assert_contains(folder: &Path, format: Format, files: &[FileInfo], expected: 
 }
 
 /// Returns a plan with long flows and an incast that overflows a small buffer. Some connections and ports are watched.
-fn busy_plan() -> (Plan, Vec<Group>) {
+fn busy_plan() -> (Plan, RowLabels<'static>) {
     let mut traffic = Traffic::default();
     let (start, stop) = (Picos::ZERO, "200 us".parse().expect("this is a valid time"));
     let long = LongFlows {
@@ -197,7 +217,7 @@ fn busy_plan() -> (Plan, Vec<Group>) {
         spread: Picos::ZERO,
         stop,
     };
-    traffic.merge(long.generate(&TrafficClass::new(7, "long, \"quoted\"")).expect("the pattern is valid"));
+    traffic.merge(long.generate(&TrafficClass::new(7, "long")).expect("the pattern is valid"));
     let amount = Amount::Exactly(Bytes::new(200_000));
     let incast = Incast {
         senders: (2..9).map(HostId::new).collect(),
@@ -217,19 +237,38 @@ fn busy_plan() -> (Plan, Vec<Group>) {
     plan.log_decisions = true;
     (plan.connections, plan.messages) = (traffic.connections, traffic.messages);
     plan.dependencies = traffic.dependencies;
-    (plan, traffic.groups)
+    (plan, labels())
+}
+
+/// Returns the labels of [`busy_plan`]: two laws with the same base, and a port with two names. Port 8 has no name.
+fn labels() -> RowLabels<'static> {
+    let port = SwitchPort::new(SwitchId::new(0), PortId::new(9));
+    RowLabels {
+        cell: "law careful, size 1 MB",
+        traffic: vec![
+            TrafficLabel { name: "long, \"quoted\"", law: "poseidon", connections: 0..2 },
+            TrafficLabel { name: "incast", law: "careful", connections: 2..9 },
+        ],
+        queues: vec![(port, "last"), (port, "bottleneck")],
+    }
+}
+
+/// Returns the labels without the first traffic pattern.
+fn labels_of_incast() -> RowLabels<'static> {
+    let labels = labels();
+    RowLabels { traffic: labels.traffic[1..].to_vec(), ..labels }
 }
 
 #[test]
 fn a_run_is_read_back_unchanged() {
-    let (plan, groups) = busy_plan();
+    let (plan, labels) = busy_plan();
     let mut sink = MemorySink::default();
     Simulator::default().run(&plan, &mut sink).expect("the plan is valid");
-    let expected = expected_content(&sink, &plan, &groups);
+    let expected = expected_content(&sink, &plan, &labels);
     assert!(expected.iter().all(|rows| !rows.is_empty()), "some table has no rows");
     for format in FORMATS {
         let folder = unused_folder("run", format);
-        let mut tables = TableSink::new(&folder, format, &plan, &groups);
+        let mut tables = TableSink::new(&folder, format, &plan, labels.clone());
         let report = Simulator::default().run(&plan, &mut tables).expect("the plan is valid");
         assert!(!report.interrupted);
         assert_contains(&folder, format, &tables.finish().unwrap(), &expected);
@@ -258,8 +297,8 @@ fn extreme_rows(count: u32) -> MemorySink {
         sink.drops.push(DropRow {
             time: time(row),
             switch: SwitchId::new(row % 4),
-            connection: ConnectionId::new(u32::MAX),
-            packet: row,
+            connection: ConnectionId::new(row % 9),
+            packet: u32::MAX - row,
             cause,
         });
         let (queued, delay) = (Bytes::new(u64::from(row)), Nanos::new(u64::from(row % 100)));
@@ -302,15 +341,15 @@ fn extreme_rows(count: u32) -> MemorySink {
 
 #[test]
 fn rows_of_several_row_groups_are_read_back_unchanged() {
-    let (plan, groups) = busy_plan();
+    let (plan, labels) = (busy_plan().0, labels_of_incast());
     // Text and missing values are the hard cases across row groups, so only these two tables get rows for three groups.
     let MemorySink { messages, decisions, .. } = extreme_rows(131_073);
     let long = MemorySink { messages, decisions, ..MemorySink::default() };
     for rows in [extreme_rows(1), extreme_rows(65_536), extreme_rows(65_537), long] {
-        let expected = expected_content(&rows, &plan, &groups[1..]);
+        let expected = expected_content(&rows, &plan, &labels);
         for format in FORMATS {
             let folder = unused_folder("extreme", format);
-            let mut tables = TableSink::new(&folder, format, &plan, &groups[1..]);
+            let mut tables = TableSink::new(&folder, format, &plan, labels.clone());
             record_rows(&rows, &mut tables);
             let files = tables.finish().unwrap();
             assert_contains(&folder, format, &files, &expected);
@@ -320,6 +359,41 @@ fn rows_of_several_row_groups_are_read_back_unchanged() {
             fs::remove_dir_all(folder).unwrap();
         }
     }
+}
+
+#[test]
+fn rows_with_equal_labels_are_read_back_unchanged() {
+    let (plan, labels) = busy_plan();
+    // The second row group has labels of its own, and the third repeats those of the first. Port 8 has no name.
+    let receivers = (0..3 * 65_536 + 1).map(|row: u32| ReceiverRow {
+        time: Picos::new(row.into()),
+        connection: ConnectionId::new(if row / 65_536 == 1 { 5 } else { 0 }),
+        received: Bytes::new(7),
+    });
+    let queues = (0..2 * 65_536).map(|row: u32| QueueRow {
+        time: Picos::new(row.into()),
+        switch: SwitchId::new(0),
+        port: PortId::new(if row < 65_536 { 8 } else { 7 }),
+        queued: Bytes::ZERO,
+        delay: Nanos::ZERO,
+        sent: Bytes::ZERO,
+    });
+    let rows =
+        MemorySink { receivers: receivers.collect(), queues: queues.collect(), ..MemorySink::default() };
+    let expected = expected_content(&rows, &plan, &labels);
+    let folder = unused_folder("equal-labels", Format::Parquet);
+    let mut tables = TableSink::new(&folder, Format::Parquet, &plan, labels);
+    record_rows(&rows, &mut tables);
+    let files = tables.finish().unwrap();
+    assert_contains(&folder, Format::Parquet, &files, &expected);
+    for file in &files {
+        assert_row_groups(&folder.join(&file.name));
+        let reader = SerializedFileReader::new(File::open(folder.join(&file.name)).unwrap()).unwrap();
+        let group = reader.metadata().row_group(0);
+        let labels: i64 = group.columns()[..3].iter().map(|column| column.compressed_size()).sum();
+        assert!(labels < 1_000, "{}: labels take {labels} of {} bytes", file.name, group.compressed_size());
+    }
+    fs::remove_dir_all(folder).unwrap();
 }
 
 /// Checks that a file has compressed row groups of bounded size.
@@ -336,12 +410,12 @@ fn assert_row_groups(path: &Path) {
 }
 
 #[test]
-fn a_message_without_a_group_has_an_empty_group_field() {
-    let (plan, groups) = busy_plan();
+fn a_connection_without_traffic_has_no_traffic_but_a_law() {
+    let (plan, labels) = (busy_plan().0, labels_of_incast());
     let start = Picos::ZERO;
     for format in FORMATS {
-        let folder = unused_folder("no-group", format);
-        let mut tables = TableSink::new(&folder, format, &plan, &groups[1..]);
+        let folder = unused_folder("no-traffic", format);
+        let mut tables = TableSink::new(&folder, format, &plan, labels.clone());
         for message in 0..9 {
             tables.record_message(MessageRow {
                 message: MessageId::new(message),
@@ -353,17 +427,20 @@ fn a_message_without_a_group_has_an_empty_group_field() {
         }
         tables.finish().unwrap();
         let read = read(&folder, "messages", format);
-        let without_group = read.rows.iter().filter(|row| row[1].is_empty()).count();
-        assert_eq!((without_group, read.rows.len()), (2, 9));
+        assert_eq!(&read.columns[..4], ["cell", "seed", "traffic", "law"]);
+        let count = |traffic: &str, law: &str| {
+            read.rows.iter().filter(|row| row[2] == traffic && row[3] == law).count()
+        };
+        assert_eq!((count("", "poseidon"), count("incast", "careful"), read.rows.len()), (2, 7, 9));
     }
 }
 
 #[test]
 fn a_run_without_rows_creates_no_file() {
-    let (plan, groups) = busy_plan();
+    let (plan, labels) = busy_plan();
     for format in FORMATS {
         let folder = unused_folder("empty", format);
-        let tables = TableSink::new(&folder, format, &plan, &groups);
+        let tables = TableSink::new(&folder, format, &plan, labels.clone());
         assert_eq!(tables.finish().unwrap(), []);
         assert!(!folder.exists());
     }
@@ -371,12 +448,12 @@ fn a_run_without_rows_creates_no_file() {
 
 #[test]
 fn a_folder_that_cannot_be_created_interrupts_the_run() {
-    let (plan, groups) = busy_plan();
+    let (plan, labels) = busy_plan();
     for format in FORMATS {
         let folder = unused_folder("in-a-file", format);
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("file"), "").unwrap();
-        let mut tables = TableSink::new(&folder.join("file/results"), format, &plan, &groups);
+        let mut tables = TableSink::new(&folder.join("file/results"), format, &plan, labels.clone());
         let report = Simulator::default().run(&plan, &mut tables).expect("the plan is valid");
         assert!(report.interrupted);
         let error = tables.finish().unwrap_err();
@@ -388,7 +465,7 @@ fn a_folder_that_cannot_be_created_interrupts_the_run() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_interrupts_the_run_and_leaves_the_other_files_complete() {
-    let (plan, groups) = busy_plan();
+    let (plan, labels) = busy_plan();
     let rows = extreme_rows(100_000);
     let progress = Progress { now: Picos::ZERO, packet_hops: 0, finished: 0 };
     for format in FORMATS {
@@ -397,7 +474,7 @@ fn a_full_disk_interrupts_the_run_and_leaves_the_other_files_complete() {
         let full = folder.join(format!("queues.{}", format.name()));
         let temporary = folder.join(format!(".queues.{}.{}.part", format.name(), std::process::id()));
         std::os::unix::fs::symlink("/dev/full", &temporary).unwrap();
-        let mut tables = TableSink::new(&folder, format, &plan, &groups);
+        let mut tables = TableSink::new(&folder, format, &plan, labels.clone());
         rows.drops.iter().for_each(|row| tables.record_drop(*row));
         assert_eq!(tables.on_progress(progress), ControlFlow::Continue(()));
         rows.queues.iter().for_each(|row| tables.record_queue(*row));
@@ -414,13 +491,13 @@ fn a_full_disk_interrupts_the_run_and_leaves_the_other_files_complete() {
 #[cfg(target_os = "linux")]
 #[test]
 fn finish_reports_a_disk_that_fills_up_at_the_end() {
-    let (plan, groups) = busy_plan();
+    let (plan, labels) = busy_plan();
     for format in FORMATS {
         let folder = unused_folder("full-at-the-end", format);
         fs::create_dir_all(&folder).unwrap();
         let name = format!(".received.{}.{}.part", format.name(), std::process::id());
         std::os::unix::fs::symlink("/dev/full", folder.join(name)).unwrap();
-        let mut tables = TableSink::new(&folder, format, &plan, &groups);
+        let mut tables = TableSink::new(&folder, format, &plan, labels.clone());
         tables.record_received(ReceivedRow { message: MessageId::new(0), time: Picos::ZERO });
         assert!(matches!(tables.finish(), Err(TableError::Write { .. })), "{format:?}");
     }

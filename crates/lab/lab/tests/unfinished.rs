@@ -4,6 +4,7 @@
 use core::num::NonZeroU32;
 use poseidon_figures::Marks;
 use poseidon_lab::bound::Bounds;
+use poseidon_lab::budget::{Limits, TimeEstimation};
 use poseidon_lab::expression::Expression;
 use poseidon_lab::figure::charts;
 use poseidon_lab::judge::{Outcome, Verdict, judge};
@@ -118,7 +119,15 @@ fn empty_folder(name: &str) -> PathBuf {
 
 fn run(study: &Study, folder: &str) -> Vec<FinishedRun> {
     let program = Program { identity: "a test".to_owned(), code_hash: String::new() };
-    let options = RunOptions { seeds: None, jobs: 1, records: None, shard: Shard::WHOLE, program };
+    let options = RunOptions {
+        seeds: None,
+        jobs: 1,
+        records: None,
+        shard: Shard::WHOLE,
+        program,
+        limits: Limits::default(),
+        time_estimation: TimeEstimation::Off,
+    };
     let store = Store::new(empty_folder(folder));
     run_studies(core::slice::from_ref(study), &simulator(), &store, &options, &SilentObserver)
         .expect("the study runs")

@@ -21,6 +21,11 @@ pub trait Backend {
     /// Returns the number of ports on a switch.
     fn port_count(&self, plan: &Plan, switch: SwitchId) -> u32;
 
+    /// Estimates the memory that a run of the plan needs, in addition to the plan itself.
+    fn estimate_memory(&self, _: &Plan) -> Bytes {
+        Bytes::ZERO
+    }
+
     /// Runs the plan and passes each result row to `sink`.
     fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Report, PlanError>;
 }

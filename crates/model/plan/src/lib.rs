@@ -11,12 +11,14 @@
 //! | [`link_changes`] | link failures, recoveries and rate changes |
 //! | [`transport`] | host configuration: packet sizes, ACKs, loss recovery, load balancing |
 //! | [`traffic`] | connections and their messages |
+//! | [`joins`] | joins, which make messages wait for several events |
 //! | [`patterns`] | traffic generators: incasts, workloads, collectives, flow lists |
 //! | [`random`] | hash-based random numbers |
 //! | [`records`] | result rows, and the [`records::Sink`] that receives them |
 //! | [`backend`] | the [`Backend`] trait and the [`Report`] it returns |
 
 pub mod backend;
+pub mod joins;
 pub mod link_changes;
 pub mod patterns;
 pub mod plan;

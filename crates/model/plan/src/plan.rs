@@ -1,14 +1,18 @@
 //! The plan, which is the complete input for a run.
 
+use crate::joins::{JoinDependent, JoinPrerequisite, Joins};
 use crate::link_changes::{LinkChange, LinkEvent};
-use crate::switch::{MAX_PRIORITIES, MarkDirection, Pause, Switch, TelemetryOff};
+use crate::switch::{
+    AnyBufferPolicy, AnyMarkPolicy, MAX_PRIORITIES, MarkDirection, Pause, Switch, SwitchOverride,
+    TelemetryOff,
+};
 use crate::topology::{Link, SwitchPort, Topology};
 use crate::traffic::{Amount, Connection, Dependency, Event, Message};
 use crate::transport::{Acks, Recovery, Transport};
 use core::fmt;
 use poseidon_laws::params::ParamError;
 use poseidon_laws::{AnyParams, BuildError, Path};
-use poseidon_types::{BitRate, Bytes, ConnectionId, HostId, MessageId, Picos, Signals};
+use poseidon_types::{BitRate, Bytes, ConnectionId, HostId, MessageId, Picos, Signals, SwitchId};
 
 /// The complete input for a run. Backends do not apply defaults.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +28,8 @@ pub struct Plan {
     /// Switches that write no telemetry during the whole run or part of it. Sorted by switch, with at most one entry
     /// per switch.
     pub telemetry_off: Vec<TelemetryOff>,
+    /// Switches with their own policies. Sorted by switch, with at most one entry per switch.
+    pub switch_overrides: Vec<SwitchOverride>,
     /// The configuration shared by all hosts.
     pub transport: Transport,
     /// The congestion control laws. Connections refer to them by index.
@@ -34,6 +40,8 @@ pub struct Plan {
     pub messages: Vec<Message>,
     /// The dependencies between messages, in sorted order.
     pub dependencies: Vec<Dependency>,
+    /// The joins, which make messages wait for several events.
+    pub joins: Joins,
     /// Link failures, recoveries and rate changes, sorted by time.
     pub link_changes: Vec<LinkChange>,
     /// The sampling interval for watched ports and connections. Zero disables sampling.
@@ -79,6 +87,13 @@ pub enum PlanError {
         /// The required memory.
         needed: Bytes,
     },
+    /// A switch's own policies are invalid.
+    SwitchOverride {
+        /// The switch.
+        switch: SwitchId,
+        /// A description of the problem.
+        reason: &'static str,
+    },
     /// A numeric setting is out of range.
     Setting(&'static str),
     /// A link change refers to an unknown switch or is out of order.
@@ -92,6 +107,13 @@ pub enum PlanError {
     Dependency {
         /// The index of the dependency.
         index: usize,
+        /// A description of the problem.
+        reason: &'static str,
+    },
+    /// A join is invalid.
+    Join {
+        /// The number of the join.
+        join: u32,
         /// A description of the problem.
         reason: &'static str,
     },
@@ -123,7 +145,7 @@ pub enum PlanError {
         /// The reason that the law cannot run.
         error: BuildError,
     },
-    /// The list of watched ports or the list of switches without telemetry is invalid.
+    /// The list of watched ports, of switches without telemetry or of switches with their own policies is invalid.
     SwitchList(&'static str),
     /// The backend does not support a feature that the plan uses.
     Unsupported(&'static str),
@@ -151,9 +173,13 @@ impl fmt::Display for PlanError {
                     "PFC needs {needed} of memory per switch but has {memory}; raise memory or shorten links"
                 )
             }
+            Self::SwitchOverride { switch, reason } => {
+                write!(f, "policies of switch {}: {reason}", switch.get())
+            }
             Self::Setting(reason) => f.write_str(reason),
             Self::LinkChange { index, reason } => write!(f, "link change {index}: {reason}"),
             Self::Dependency { index, reason } => write!(f, "dependency {index}: {reason}"),
+            Self::Join { join, reason } => write!(f, "join {join}: {reason}"),
             Self::Memory { needed, limit } => {
                 write!(
                     f,
@@ -177,9 +203,11 @@ impl Plan {
     pub fn check(&self, supplied: Signals) -> Result<(), PlanError> {
         self.check_topology()?;
         self.check_sizes()?;
+        self.check_switch_overrides()?;
         self.check_connections(supplied)?;
         self.check_messages()?;
         self.check_dependencies()?;
+        self.check_joins()?;
         self.check_link_changes()?;
         self.check_switch_lists()?;
         self.check_sampling()
@@ -190,7 +218,7 @@ impl Plan {
         let base = self.base_rtt(connection.from, connection.to);
         Path {
             mtu: self.transport.mtu,
-            line_rate: self.topology.host_link(connection.from).rate,
+            line_rate: self.topology.line_rate(connection.from, connection.to),
             base_rtt: base.to_nanos_floor(),
         }
     }
@@ -238,6 +266,27 @@ impl Plan {
         Bytes::new(u64::try_from(in_flight).unwrap_or(u64::MAX)) + largest * 3 + frames
     }
 
+    /// Returns whether each message has a dependency or waits for a join.
+    pub fn dependent_mask(&self) -> Vec<bool> {
+        let mut is_dependent = vec![false; self.messages.len()];
+        let dependents = self.dependencies.iter().map(|dependency| dependency.dependent);
+        for message in dependents.chain(self.joins.dependents.iter().map(|dependent| dependent.message)) {
+            // An invalid plan may refer to a message that does not exist.
+            if let Some(is_dependent) = is_dependent.get_mut(message.index()) {
+                *is_dependent = true;
+            }
+        }
+        is_dependent
+    }
+
+    /// Returns the messages that directly depend on an event of a message. The dependencies must be sorted.
+    pub fn dependents_of(&self, message: MessageId, event: Event) -> impl Iterator<Item = MessageId> + '_ {
+        let key = (message, event);
+        let first = self.dependencies.partition_point(|d| (d.prerequisite, d.event) < key);
+        let dependencies = self.dependencies[first..].iter();
+        dependencies.take_while(move |d| (d.prerequisite, d.event) == key).map(|d| d.dependent)
+    }
+
     fn check_topology(&self) -> Result<(), PlanError> {
         self.topology.check().map_err(PlanError::Topology)?;
         match self.topology.links().iter().find(|link| link.rate.is_zero()) {
@@ -253,11 +302,8 @@ impl Plan {
             return Err(PlanError::PacketSize { mtu, header, ack });
         }
         let Switch { priorities, buffer, mark, mark_direction, .. } = &self.switch;
-        buffer.check().map_err(|error| PlanError::Policy { policy: buffer.name(), error })?;
-        mark.check().map_err(|error| PlanError::Policy { policy: mark.name(), error })?;
-        if self.switch.pause == Pause::Off && buffer.free_space(Bytes::ZERO, Bytes::ZERO) < largest {
-            return Err(PlanError::Buffer(buffer.free_space(Bytes::ZERO, Bytes::ZERO)));
-        }
+        self.check_buffer(buffer)?;
+        check_mark(mark)?;
         if !(1..=MAX_PRIORITIES).contains(priorities) {
             return Err(PlanError::Setting("priorities: a port must have between 1 and 8 queues"));
         }
@@ -275,6 +321,40 @@ impl Plan {
                 Err(PlanError::Setting("go-back-n does not support coalesced ACKs: acknowledge every packet"))
             }
             Acks::Coalesced { .. } | Acks::EveryPacket => Ok(()),
+        }
+    }
+
+    /// Checks a buffer policy's parameters, and that the buffer holds a packet unless PFC replaces it.
+    fn check_buffer(&self, buffer: &AnyBufferPolicy) -> Result<(), PlanError> {
+        buffer.check().map_err(|error| PlanError::Policy { policy: buffer.name(), error })?;
+        let space = buffer.free_space(Bytes::ZERO, Bytes::ZERO);
+        if self.switch.pause == Pause::Off && space < self.data_size().max(self.ack_size()) {
+            return Err(PlanError::Buffer(space));
+        }
+        Ok(())
+    }
+
+    fn check_switch_overrides(&self) -> Result<(), PlanError> {
+        for SwitchOverride { switch, buffer, mark } in &self.switch_overrides {
+            let reject = |reason| Err(PlanError::SwitchOverride { switch: *switch, reason });
+            if switch.get() >= self.topology.switches() {
+                return reject("the switch does not exist");
+            }
+            if buffer.is_none() && mark.is_none() {
+                return reject("they do not differ from those of the other switches");
+            }
+            if buffer.is_some() && self.switch.pause != Pause::Off {
+                return reject("PFC ignores buffer policies; leave out one of them");
+            }
+            buffer.as_ref().map_or(Ok(()), |buffer| self.check_buffer(buffer))?;
+            mark.as_ref().map_or(Ok(()), check_mark)?;
+        }
+        if self.switch_overrides.is_sorted_by(|a, b| a.switch < b.switch) {
+            Ok(())
+        } else {
+            Err(PlanError::SwitchList(
+                "sort the switches with their own policies, and list each of them once",
+            ))
         }
     }
 
@@ -301,12 +381,7 @@ impl Plan {
     }
 
     fn check_messages(&self) -> Result<(), PlanError> {
-        let mut is_dependent = vec![false; self.messages.len()];
-        for dependency in &self.dependencies {
-            if let Some(dependent) = is_dependent.get_mut(dependency.dependent.index()) {
-                *dependent = true;
-            }
-        }
+        let is_dependent = self.dependent_mask();
         // For each connection: `None` until its first message is seen, then whether that message is a long flow.
         let mut has_long_flow: Vec<Option<bool>> = vec![None; self.connections.len()];
         let mut last_start = Picos::ZERO;
@@ -355,11 +430,7 @@ impl Plan {
             if amount.bytes().is_none() {
                 return reject("it waits for a message without a fixed size");
             }
-            let event_host = match dependency.event {
-                Event::Received => first.to,
-                Event::Acknowledged => first.from,
-            };
-            if event_host != second.from {
+            if event_host(dependency.event, first) != second.from {
                 return reject("the event does not happen at the sender of the waiting message");
             }
         }
@@ -367,6 +438,49 @@ impl Plan {
             Ok(())
         } else {
             Err(PlanError::Setting("dependencies must be sorted"))
+        }
+    }
+
+    fn check_joins(&self) -> Result<(), PlanError> {
+        let Joins { delays, prerequisites, dependents } = &self.joins;
+        // For each join, the host at which its events happen, and the last message that it waits for.
+        let mut waits: Vec<Option<(HostId, MessageId)>> = vec![None; delays.len()];
+        for JoinPrerequisite { message: id, event, join } in prerequisites {
+            let reject = |reason| Err(PlanError::Join { join: join.get(), reason });
+            let (Some(wait), Some(message)) = (waits.get_mut(join.index()), self.messages.get(id.index()))
+            else {
+                return reject("the join or a message that it waits for does not exist");
+            };
+            if message.amount.bytes().is_none() {
+                return reject("it waits for a message without a fixed size");
+            }
+            let host = event_host(*event, self.connections[message.connection.index()]);
+            let (first_host, last) = wait.unwrap_or((host, *id));
+            if host != first_host {
+                return reject("it waits for events at different hosts");
+            }
+            *wait = Some((host, last.max(*id)));
+        }
+        for JoinDependent { join, message: id } in dependents {
+            let reject = |reason| Err(PlanError::Join { join: join.get(), reason });
+            let (Some(Some((host, last))), Some(message)) =
+                (waits.get(join.index()), self.messages.get(id.index()))
+            else {
+                return reject(
+                    "the join or a message that waits for it does not exist, or the join has no events",
+                );
+            };
+            if id <= last {
+                return reject("a message can only wait for messages that come earlier in the plan");
+            }
+            if self.connections[message.connection.index()].from != *host {
+                return reject("its events do not happen at the sender of the waiting message");
+            }
+        }
+        if prerequisites.is_sorted() && dependents.is_sorted() {
+            Ok(())
+        } else {
+            Err(PlanError::Setting("the prerequisites and dependents of joins must be sorted"))
         }
     }
 
@@ -421,6 +535,18 @@ impl Plan {
             return Err(PlanError::Setting("watched connections must exist and be sorted"));
         }
         Ok(())
+    }
+}
+
+fn check_mark(mark: &AnyMarkPolicy) -> Result<(), PlanError> {
+    mark.check().map_err(|error| PlanError::Policy { policy: mark.name(), error })
+}
+
+/// Returns the host at which an event of a connection's message happens.
+const fn event_host(event: Event, connection: Connection) -> HostId {
+    match event {
+        Event::Received => connection.to,
+        Event::Acknowledged => connection.from,
     }
 }
 

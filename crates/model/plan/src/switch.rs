@@ -26,6 +26,17 @@ pub struct Switch {
     pub stamp: Stamp,
 }
 
+/// The policies of one switch that differ from the shared configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SwitchOverride {
+    /// The switch ID.
+    pub switch: SwitchId,
+    /// The switch's own buffer policy.
+    pub buffer: Option<AnyBufferPolicy>,
+    /// The switch's own ECN marking policy.
+    pub mark: Option<AnyMarkPolicy>,
+}
+
 /// Whether switches pause their upstream neighbors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {

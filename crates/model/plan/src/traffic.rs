@@ -24,8 +24,8 @@ pub struct Connection {
 pub struct Message {
     /// The connection that sends the message.
     pub connection: ConnectionId,
-    /// The time at which the application submits the message. If the message has a [`Dependency`], this is the delay
-    /// after its last prerequisite.
+    /// The time at which the application submits the message. If the message has a [`Dependency`] or waits for a join
+    /// ([`Joins`](crate::joins::Joins)), this is the delay after its last prerequisite.
     pub start: Picos,
     /// The message size.
     pub amount: Amount,
@@ -56,7 +56,8 @@ impl Amount {
 
 /// A dependency between two messages. The dependent message starts after the prerequisite is received or acknowledged.
 ///
-/// Dependencies model collectives and request-response traffic. A message may depend on several other messages.
+/// Dependencies model collectives and request-response traffic. A message may depend on several other messages. If
+/// several messages wait for the same events, a join needs less memory ([`Joins`](crate::joins::Joins)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dependency {
     /// The message to wait for.

@@ -2,9 +2,9 @@
 
 use poseidon_laws::AnyParams;
 use poseidon_plan::patterns::{
-    AllToAll, ClosedLoop, ConnectionReuse, Destinations, FlowList, Group, Incast, LongFlows, PairConnections,
-    Pattern, Permutation, Phases, PoissonFlows, Racks, Requests, RingAllReduce, RotatingIncast,
-    SizeDistribution, Stagger, Traffic, TrafficClass, TreeAllReduce, UniformRandom,
+    ALGORITHMS, Algorithm, ClosedLoop, Collective, ConnectionReuse, Destinations, FlowList, Group, Incast,
+    LongFlows, PairConnections, Pattern, Permutation, Phases, PoissonFlows, Racks, Requests, RotatingIncast,
+    SizeDistribution, Stagger, Traffic, TrafficClass, UniformRandom,
 };
 use poseidon_plan::records::ReceivedRow;
 use poseidon_plan::switch::{AnyBufferPolicy, AnyMarkPolicy, MarkDirection, Pause, Stamp, Switch};
@@ -12,7 +12,7 @@ use poseidon_plan::topology::{Link, Tiers, Topology};
 use poseidon_plan::traffic::{Amount, Event, Message};
 use poseidon_plan::transport::{Acks, Echo, Eligibility, LoadBalancing, Recovery, Transport};
 use poseidon_plan::{Plan, PlanError};
-use poseidon_types::{BitRate, Bytes, Fraction, HostId, MessageId, Nanos, Picos, Signals};
+use poseidon_types::{BitRate, Bytes, Fraction, HostId, JoinId, MessageId, Nanos, Picos, Signals};
 use proptest::prelude::*;
 
 const LINK: Link = Link { rate: BitRate::from_gbps(100), delay: Picos::new(1_000_000) };
@@ -51,6 +51,7 @@ fn check(topology: Topology, traffic: Traffic) -> Result<(), PlanError> {
             stamp: Stamp::Off,
         },
         telemetry_off: Vec::new(),
+        switch_overrides: Vec::new(),
         transport: Transport {
             mtu: Bytes::new(1_000),
             header: Bytes::ZERO,
@@ -70,6 +71,7 @@ fn check(topology: Topology, traffic: Traffic) -> Result<(), PlanError> {
         connections: traffic.connections,
         messages: traffic.messages,
         dependencies: traffic.dependencies,
+        joins: traffic.joins,
         link_changes: Vec::new(),
         sample_every: Picos::ZERO,
         watched_ports: Vec::new(),
@@ -87,7 +89,7 @@ fn all_patterns(topology: &Topology, hosts: u32) -> Vec<(&'static str, Box<dyn P
     let pairs: Vec<(HostId, HostId)> = first.iter().copied().zip(second.iter().copied()).collect();
     let (size, start, until) = (Bytes::new(10_007), us(3), us(200));
     let list = "h0 h1 1 MB 5 us\n h1 h0 3 B 2 us 1";
-    vec![
+    let mut patterns: Vec<(&'static str, Box<dyn Pattern>)> = vec![
         ("long", Box::new(LongFlows { ends: pairs.clone(), start, spread: us(2), stop: until })),
         ("phases", Box::new(Phases::joining_and_leaving(&pairs, 2, start, us(20)))),
         (
@@ -127,6 +129,7 @@ fn all_patterns(topology: &Topology, hosts: u32) -> Vec<(&'static str, Box<dyn P
             "poisson",
             Box::new(PoissonFlows {
                 racks: racks.clone(),
+                senders: None,
                 destinations: Destinations::OtherRacks,
                 sizes: SizeDistribution::named("alistorage2019").expect("the workload exists"),
                 load: Fraction::ratio(1, 2),
@@ -137,12 +140,21 @@ fn all_patterns(topology: &Topology, hosts: u32) -> Vec<(&'static str, Box<dyn P
         ),
         (
             "requests",
-            Box::new(Requests { clients: all.clone(), racks, fan: hosts, size, every: us(90), start, until }),
+            Box::new(Requests {
+                clients: all.clone(),
+                racks,
+                servers: None,
+                fan: hosts,
+                size,
+                every: us(90),
+                start,
+                until,
+            }),
         ),
-        ("permutation", Box::new(Permutation { hosts: all.clone(), amount: Amount::ENDLESS, start })),
-        ("all-to-all", Box::new(AllToAll { hosts: all.clone(), size, start })),
-        ("ring", Box::new(RingAllReduce { hosts: all.clone(), size, start, pause: us(1) })),
-        ("tree", Box::new(TreeAllReduce { hosts: all, size, start, pause: us(1) })),
+        (
+            "permutation",
+            Box::new(Permutation { hosts: all.clone(), receivers: None, amount: Amount::ENDLESS, start }),
+        ),
         (
             "loop",
             Box::new(ClosedLoop {
@@ -156,18 +168,40 @@ fn all_patterns(topology: &Topology, hosts: u32) -> Vec<(&'static str, Box<dyn P
             }),
         ),
         ("list", Box::new(FlowList::parse(list).expect("the list is valid"))),
-    ]
+    ];
+    for algorithm in ALGORITHMS.iter().filter(|algorithm| supports(algorithm, all.len())) {
+        let collective = Collective {
+            channels: 2,
+            chunk: Some(Bytes::new(2_000)),
+            repetitions: 2,
+            compute_gap: us(7),
+            start,
+            ranks_per_server: (algorithm.name == "hierarchical-all-reduce").then_some(hosts),
+            matrix: (algorithm.name == "all-to-allv").then(|| vec![vec![size; all.len()]; all.len()]),
+            ..Collective::new(algorithm, all.clone(), size)
+        };
+        patterns.push((algorithm.name, Box::new(collective)));
+    }
+    patterns
 }
 
-/// A message without its IDs: sender, receiver, entropy, start time, amount and number of dependencies.
+/// Returns whether an algorithm supports this number of ranks.
+fn supports(algorithm: &Algorithm, ranks: usize) -> bool {
+    !algorithm.name.contains("doubling") || ranks.is_power_of_two()
+}
+
+/// A message without its IDs: sender, receiver, entropy, start time, amount and number of dependencies and joins.
 type MessageContent = (HostId, HostId, u32, Picos, Amount, usize);
 
 /// Returns the contents of a group's messages, without their IDs.
 fn group_contents(traffic: &Traffic, group: &Group) -> Vec<MessageContent> {
+    let mut dependencies = vec![0; traffic.messages.len()];
+    traffic.dependencies.iter().for_each(|dependency| dependencies[dependency.dependent.index()] += 1);
+    traffic.joins.dependents.iter().for_each(|dependent| dependencies[dependent.message.index()] += 1);
     let content = |id: &MessageId| {
         let Message { connection, start, amount } = traffic.messages[id.index()];
         let connection = traffic.connections[connection.index()];
-        let dependencies = traffic.dependencies.iter().filter(|d| d.dependent == *id).count();
+        let dependencies = dependencies[id.index()];
         (connection.from, connection.to, connection.entropy, start, amount, dependencies)
     };
     group.messages.iter().map(content).collect()
@@ -258,45 +292,135 @@ fn random_patterns_depend_on_the_seed() {
 ///
 /// This function processes messages in plan order, so the order must be correct.
 fn received_rows(traffic: &Traffic, duration: Picos) -> Vec<ReceivedRow> {
-    let mut starts = Vec::<Picos>::new();
+    let delay = |event| match event {
+        Event::Received => duration,
+        Event::Acknowledged => duration * 2,
+    };
+    // The time at which each message and each join is ready, given the messages so far.
+    let mut ready = vec![Picos::ZERO; traffic.messages.len()];
+    let mut joined = traffic.joins.delays.clone();
+    let mut rows = Vec::new();
     for (index, message) in traffic.messages.iter().enumerate() {
-        let delay = |event| match event {
-            Event::Received => duration,
-            Event::Acknowledged => duration * 2,
-        };
-        let dependencies = traffic.dependencies.iter().filter(|d| d.dependent.index() == index);
-        let ready = dependencies.map(|d| starts[d.prerequisite.index()] + delay(d.event)).max();
-        starts.push(ready.unwrap_or_default() + message.start);
+        let id = MessageId::from_index(index);
+        let joins = traffic.joins.dependents.iter().filter(|dependent| dependent.message == id);
+        let start = joins.map(|dependent| joined[dependent.join.index()]).fold(ready[index], Picos::max)
+            + message.start;
+        for dependency in traffic.dependencies.iter().filter(|d| d.prerequisite == id) {
+            let ready = &mut ready[dependency.dependent.index()];
+            *ready = (start + delay(dependency.event)).max(*ready);
+        }
+        for event in [Event::Received, Event::Acknowledged] {
+            for join in traffic.joins.waiting_for(id, event) {
+                let complete = start + delay(event) + traffic.joins.delays[join.index()];
+                joined[join.index()] = complete.max(joined[join.index()]);
+            }
+        }
+        rows.push(ReceivedRow { message: id, time: start + duration });
     }
-    let row = |(index, start)| ReceivedRow { message: MessageId::from_index(index), time: start + duration };
-    starts.into_iter().enumerate().map(row).collect()
+    rows
 }
 
 #[test]
 fn collectives_take_the_expected_number_of_steps() {
-    let (start, pause, size) = (us(3), us(1), Bytes::new(1_000_000));
-    for n in 2..40u32 {
+    let (start, size) = (us(3), Bytes::new(1_000_000));
+    for n in [2, 3, 4, 7, 8, 16, 20] {
         let hosts: Vec<HostId> = (0..n).map(HostId::new).collect();
-        let completion = |pattern: &dyn Pattern| {
+        let pattern = |name: &str| {
+            let algorithm = Algorithm::from_name(name).expect("the algorithm exists");
+            Collective { start, ..Collective::new(algorithm, hosts.clone(), size) }
+        };
+        let completion = |collective: &Collective| {
             let mut traffic =
-                pattern.generate(&TrafficClass::new(7, "collective")).expect("the pattern is valid");
+                collective.generate(&TrafficClass::new(7, "collective")).expect("the pattern is valid");
             // Add unrelated traffic that ends later.
-            let other = AllToAll { hosts: hosts[..2].to_vec(), size, start: us(10_000) };
+            let other = Collective { start: us(10_000), ..pattern("all-to-all") };
             traffic.merge(other.generate(&TrafficClass::new(7, "other")).expect("the pattern is valid"));
             let traffic = traffic.into_plan_order();
             let rows = received_rows(&traffic, us(10));
             traffic.group("collective").expect("the group exists").completion_time(&rows)
         };
-        let steps = |steps: u32, pauses: u32| Some(us(10) * u64::from(steps) + pause * u64::from(pauses));
-
-        let ring = RingAllReduce { hosts: hosts.clone(), size, start, pause };
-        assert_eq!(completion(&ring), steps(2 * (n - 1), 2 * (n - 1) - 1), "ring of {n}");
-        // The data travels up the tree with a reduction at each inner host, and the result travels back down.
-        let tree = TreeAllReduce { hosts: hosts.clone(), size, start, pause };
-        assert_eq!(completion(&tree), steps(2 * n.ilog2(), n.ilog2()), "tree of {n}");
-        let all = AllToAll { hosts: hosts.clone(), size, start };
-        assert_eq!(completion(&all), steps(1, 0), "all-to-all of {n}");
+        let steps = |steps: u32| Some(us(10) * u64::from(steps));
+        assert_eq!(completion(&pattern("ring-all-reduce")), steps(2 * (n - 1)), "ring of {n}");
+        assert_eq!(completion(&pattern("broadcast-tree")), steps(n.ilog2()), "tree of {n}");
+        assert_eq!(completion(&pattern("all-to-all")), steps(1), "all-to-all of {n}");
+        assert_eq!(completion(&pattern("direct-all-reduce")), steps(2), "direct all-reduce of {n}");
+        // Each repetition takes as long as the first. A computation precedes all repetitions except the first.
+        let repeated = Collective { repetitions: 4, compute_gap: us(7), ..pattern("direct-all-reduce") };
+        assert_eq!(completion(&repeated), Some(us(4 * 20 + 3 * 7)), "repeated all-reduce of {n}");
     }
+}
+
+#[test]
+fn rank_starts_its_next_repetition_after_its_own_compute_gap() {
+    // Each message takes 10 us. Rank 0 of the chain receives nothing, so it waits 20 us for its acknowledgment and
+    // computes for 5 us. Rank 1 receives the first repetition at 10 us, computes until 15 us and receives the second
+    // repetition at 35 us. Rank 2 receives the repetitions at 20 us and 45 us.
+    let chain = Algorithm::from_name("broadcast-chain").expect("the algorithm exists");
+    let ranks = (0..3).map(HostId::new).collect();
+    let chain =
+        Collective { repetitions: 2, compute_gap: us(5), ..Collective::new(chain, ranks, Bytes::new(1)) };
+    let arrivals = |collective: &Collective| {
+        let traffic = collective.generate(&TrafficClass::new(7, "chain")).expect("the pattern is valid");
+        let rows = received_rows(&traffic.into_plan_order(), us(10));
+        rows.iter().map(|row| row.time).collect::<Vec<_>>()
+    };
+    assert_eq!(arrivals(&chain), [us(10), us(20), us(35), us(45)]);
+    // A computation of 100 us begins at rank 1 at 10 us and ends at 110 us, before data arrives at 130 us.
+    let slow = Collective { compute_gap: us(100), ..chain };
+    assert_eq!(arrivals(&slow), [us(10), us(20), us(130), us(140)]);
+}
+
+#[test]
+fn invalid_joins_are_rejected() {
+    let ring = Algorithm::from_name("ring-all-gather").expect("the algorithm exists");
+    let ranks = (0..3).map(HostId::new).collect();
+    let ring = Collective { repetitions: 2, ..Collective::new(ring, ranks, Bytes::new(300)) };
+    let valid = ring.generate(&TrafficClass::new(7, "ring")).expect("the pattern is valid").into_plan_order();
+    let check_changed = |change: &dyn Fn(&mut Traffic)| {
+        let mut traffic = valid.clone();
+        change(&mut traffic);
+        check(leaf_spine(2, 2), traffic)
+    };
+    assert_eq!(check_changed(&|_| {}), Ok(()));
+    // Rank 0 receives messages 2 and 5 of the first repetition and sends messages 6 and 9 of the second.
+    let events = valid.joins.prerequisites.iter().filter(|event| event.join == JoinId::new(0));
+    assert_eq!(events.map(|event| event.message.get()).collect::<Vec<_>>(), [2, 5]);
+    assert_eq!(valid.joins.dependents_of(JoinId::new(0)).map(MessageId::get).collect::<Vec<_>>(), [6, 9]);
+    let error =
+        |change: &dyn Fn(&mut Traffic)| check_changed(change).expect_err("the joins are invalid").to_string();
+    assert_eq!(
+        error(&|t| t.joins.prerequisites[0].join = JoinId::new(3)),
+        "join 3: the join or a message that it waits for does not exist"
+    );
+    assert_eq!(
+        error(&|t| t.joins.prerequisites[5].message = MessageId::new(12)),
+        "join 0: the join or a message that it waits for does not exist"
+    );
+    assert_eq!(
+        error(&|t| t.joins.dependents[5].message = MessageId::new(12)),
+        "join 2: the join or a message that waits for it does not exist, or the join has no events"
+    );
+    assert_eq!(
+        error(&|t| t.joins.prerequisites.clear()),
+        "join 0: the join or a message that waits for it does not exist, or the join has no events"
+    );
+    let elsewhere = |t: &mut Traffic| {
+        t.joins.prerequisites.iter_mut().find(|event| event.message.get() == 2).expect("it exists").message =
+            MessageId::new(1);
+    };
+    assert_eq!(error(&elsewhere), "join 0: it waits for events at different hosts");
+    assert_eq!(
+        error(&|t| t.joins.dependents[0].message = MessageId::new(3)),
+        "join 0: a message can only wait for messages that come earlier in the plan"
+    );
+    assert_eq!(
+        error(&|t| t.joins.dependents[1].message = MessageId::new(7)),
+        "join 0: its events do not happen at the sender of the waiting message"
+    );
+    assert_eq!(
+        error(&|t| t.joins.dependents.swap(0, 1)),
+        "the prerequisites and dependents of joins must be sorted"
+    );
 }
 
 #[test]
@@ -325,6 +449,7 @@ fn vai_sf_hadoop_has_the_expected_number_of_flows() {
     let expected = 0.5 * 320.0 * 100e9 * 0.05 / 8.0 / sizes.mean();
     let flows = PoissonFlows {
         racks: Racks::new(&topology),
+        senders: None,
         destinations: Destinations::OtherHosts,
         sizes,
         load: Fraction::ratio(1, 2),

@@ -1,8 +1,9 @@
-//! Prints laws and scenarios.
+//! Prints laws, scenarios and other names.
 
 use super::table::print_table;
 use crate::Failure;
 use crate::catalog::{self, SCENARIOS};
+use poseidon_lab::listing::NameKind;
 use poseidon_lab::study::Study;
 use poseidon_laws::{AnyParams, LAWS};
 
@@ -100,5 +101,34 @@ pub(crate) fn print_scenarios(json: bool) -> Result<(), Failure> {
         .map(|(name, study)| vec![(*name).to_owned(), study.scenario().title.clone()])
         .collect();
     print_table(&rows);
+    Ok(())
+}
+
+/// Prints the names of these kinds.
+pub(crate) fn print_names(kinds: &[NameKind], json: bool) -> Result<(), Failure> {
+    if json {
+        let mut lists = serde_json::Map::new();
+        for kind in kinds {
+            lists.insert(kind.name().to_owned(), serde_json::to_value(kind.entries())?);
+        }
+        outln!("{}", serde_json::to_string_pretty(&lists)?);
+        return Ok(());
+    }
+    for (number, kind) in kinds.iter().enumerate() {
+        if number > 0 {
+            outln!();
+        }
+        outln!("{}: {}", kind.name(), kind.usage());
+        let entries = kind.entries();
+        let has_subjects = entries.iter().any(|entry| !entry.subject.is_empty());
+        let rows: Vec<Vec<String>> = entries
+            .into_iter()
+            .map(|entry| {
+                let subject = has_subjects.then_some(entry.subject);
+                [entry.name].into_iter().chain(subject).chain([entry.description]).collect()
+            })
+            .collect();
+        print_table(&rows);
+    }
     Ok(())
 }

@@ -3,40 +3,54 @@
 mod catalog;
 mod table;
 
-pub(crate) use catalog::{print_law, print_laws, print_plan, print_scenarios};
+pub(crate) use catalog::{print_law, print_laws, print_names, print_plan, print_scenarios};
 
 use crate::Failure;
+use crate::output::{Colour, line_width};
 use poseidon_figures::{BarSeries, Marks};
 use poseidon_lab::compare::ComparisonRow;
 use poseidon_lab::expression::Expression;
-use poseidon_lab::judge::cell_name;
+use poseidon_lab::judge::{Outcome, cell_name};
+use poseidon_lab::nccl::nccl_result;
 use poseidon_lab::pooled::{readings, with_phase};
 use poseidon_lab::report::{ReportError, StudyReport, format_measured, format_number, outcome_word};
+use poseidon_lab::scenario::Label;
 use poseidon_lab::store::{FinishedRun, complete_runs};
-use std::collections::BTreeMap;
+use poseidon_lab::summary::RunSummary;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use table::{print_table, print_wrapped_table};
+use table::{print_blocks, print_table, print_wrapped_table};
 
 /// Prints reports, manifests and metrics as JSON.
 pub(crate) fn print_json(reports: &[StudyReport], runs: &[FinishedRun], hash: &str) -> Result<(), Failure> {
     let runs: Vec<_> = runs
         .iter()
-        .map(|run| serde_json::json!({ "manifest": run.manifest, "phases": run.run.summary.phases }))
+        .map(|run| {
+            let summary = &run.run.summary;
+            let mut value = serde_json::json!({ "manifest": run.manifest, "phases": summary.phases });
+            if !summary.collectives.is_empty() {
+                let results = summary.collectives.iter().map(|(name, times)| nccl_result(name, times));
+                value["collectives"] = results.collect();
+            }
+            value
+        })
         .collect();
     let output = serde_json::json!({ "result_hash": hash, "studies": reports, "runs": runs });
     outln!("{}", serde_json::to_string_pretty(&output)?);
     Ok(())
 }
 
-/// Prints the verdict table.
+/// Prints the verdict table. The first column names the study if there are several.
 pub(crate) fn print_verdicts(reports: &[StudyReport]) {
     let mut rows = vec![["entry", "claim", "paper", "condition", "measured", "verdict"].map(str::to_owned)];
+    let mut colours = vec![None];
     for report in reports {
         if let Some(omissions) = &report.omissions {
             let mut row = [(); 6].map(|()| String::new());
             row[0].clone_from(&report.name);
             row[1] = format!("quick run: {omissions}");
             rows.push(row);
+            colours.push(None);
         }
         for verdict in &report.verdicts {
             let gate = if verdict.gating { " *" } else { "" };
@@ -48,10 +62,32 @@ pub(crate) fn print_verdicts(reports: &[StudyReport]) {
                 format_measured(verdict),
                 format!("{}{gate}", outcome_word(verdict.outcome)),
             ]);
+            colours.push(Some(outcome_colour(verdict.outcome)));
         }
     }
-    print_wrapped_table(&rows, &[12, 46, 34, 20, 24, 16]);
+    let (max_widths, weights) = ([14, 46, 34, 20, 24, 16], [4, 9, 5, 4, 5, 3]);
+    match reports {
+        [_] => {
+            let rows: Vec<[String; 5]> = rows.into_iter().map(|[_, row @ ..]| row).collect();
+            let [_, max_widths @ ..] = max_widths;
+            let [_, weights @ ..] = weights;
+            let colour = |row: usize, column: usize| colours[row].filter(|_| column == 4);
+            print_wrapped_table(&rows, &max_widths, &weights, &colour);
+        }
+        _ => {
+            let colour = |row: usize, column: usize| colours[row].filter(|_| column == 5);
+            print_wrapped_table(&rows, &max_widths, &weights, &colour);
+        }
+    }
     outln!("\n* gating: the suite fails if one of these claims fails");
+}
+
+fn outcome_colour(outcome: Outcome) -> Colour {
+    match outcome {
+        Outcome::Holds => Colour::Green,
+        Outcome::Fails => Colour::Red,
+        Outcome::NotComparable | Outcome::NotRun => Colour::Yellow,
+    }
 }
 
 /// Prints a comparison of two results folders.
@@ -110,11 +146,12 @@ pub(crate) fn print_study(report: &StudyReport, runs: &[FinishedRun]) -> Result<
 
 /// Prints a bar chart as text.
 fn print_bars(title: &str, unit: &str, groups: &[String], series: &[BarSeries]) {
-    const WIDTH: f64 = 40.0;
     outln!("\n{title} ({unit})");
     let values = series.iter().flat_map(|bars| &bars.values).copied().filter(|value| value.is_finite());
     let largest = values.fold(0.0, f64::max);
     let name_width = series.iter().map(|bars| bars.name.chars().count()).max().unwrap_or(0);
+    // The rest of the line is for the indentation, the name and the number.
+    let width = line_width().saturating_sub(name_width + 18).clamp(10, 40);
     for (index, group) in groups.iter().enumerate() {
         if !group.is_empty() {
             outln!("  {group}");
@@ -129,74 +166,119 @@ fn print_bars(title: &str, unit: &str, groups: &[String], series: &[BarSeries]) 
                 clippy::cast_possible_truncation,
                 reason = "the length is at most the width of the chart"
             )]
-            let length = if largest > 0.0 { (value / largest * WIDTH).round() as usize } else { 0 };
-            outln!("    {:<name_width$} {:<40} {}", bars.name, "█".repeat(length), format_number(*value));
+            let length = if largest > 0.0 { (value / largest * width as f64).round() as usize } else { 0 };
+            let (bar, number) = ("█".repeat(length), format_number(*value));
+            outln!("    {:<name_width$} {bar:<width$} {number}", bars.name);
         }
     }
 }
 
 /// The metrics in the printed table. The summaries contain all metrics.
 const MAIN_METRICS: &[&str] = &[
-    "rate_gbps",
-    "fair_share_gbps",
-    "jain",
+    "messages",
+    "unfinished",
     "unfinished_share",
+    "latency_mean_us",
     "latency_p50_us",
     "latency_p99_us",
     "latency_p999_us",
+    "finish_last_us",
+    "rate_gbps",
+    "fair_share_gbps",
+    "jain",
+    "slowdown_p50",
+    "slowdown_p99",
+    "completion_us",
+    "algbw_gb_per_s",
+    "busbw_gb_per_s",
+    "straggler",
+    "link_bytes_max",
     "delay_mean_us",
     "utilisation",
 ];
 
+/// The metrics that are numbers of messages.
+const COUNTS: [&str; 2] = ["messages", "unfinished"];
+
 /// The key of a table row: the cell position, the cell name, and the traffic or queue.
 type MetricRow = (usize, String, String);
 
-/// Prints the main metrics, aggregated over seeds.
+/// A printed metric.
+struct MetricText {
+    /// The value, or the reason why there is none.
+    text: String,
+    has_value: bool,
+}
+
+/// Prints the main metrics, aggregated over seeds. A study that has none of them prints all its metrics.
 fn print_metrics(runs: &[FinishedRun]) -> Result<(), Failure> {
-    let values = main_metrics(runs)?;
-    let is_present = |metric: &&&str| values.values().any(|row| row.contains_key(**metric));
-    let columns: Vec<&&str> = MAIN_METRICS.iter().filter(is_present).collect();
-    if columns.is_empty() {
+    let runs = complete_runs(runs).map_err(ReportError::from)?;
+    let mut values = metric_values(&runs, &|metric| MAIN_METRICS.contains(&metric))?;
+    if values.is_empty() {
+        values = metric_values(&runs, &|_| true)?;
+    }
+    let is_in = |metric: &&str| values.values().any(|row| row.contains_key(*metric));
+    let has_value =
+        |metric: &&str| values.values().filter_map(|row| row.get(*metric)).any(|metric| metric.has_value);
+    let others: BTreeSet<&str> = values.values().flat_map(BTreeMap::keys).map(String::as_str).collect();
+    let others = others.into_iter().filter(|metric| !MAIN_METRICS.contains(metric));
+    let metrics = MAIN_METRICS.iter().copied().filter(is_in).chain(others);
+    let (columns, without_value): (Vec<&str>, Vec<&str>) = metrics.partition(has_value);
+    if columns.is_empty() && without_value.is_empty() {
         return Ok(());
     }
     let mut rows = vec![vec!["cell".to_owned(), "of".to_owned()]];
-    rows[0].extend(columns.iter().map(|metric| (**metric).to_owned()));
-    for ((_, cell, subject), values) in values {
-        let mut row = vec![cell, subject];
-        row.extend(columns.iter().map(|metric| values.get(**metric).cloned().unwrap_or_default()));
+    rows[0].extend(columns.iter().map(|metric| (*metric).to_owned()));
+    for ((_, cell, subject), values) in &values {
+        let mut row = vec![cell.clone(), subject.clone()];
+        let text = |metric: &&str| values.get(*metric).map_or_else(String::new, |metric| metric.text.clone());
+        row.extend(columns.iter().map(text));
         rows.push(row);
     }
     outln!("\nMetrics (means over seeds; percentiles over the messages of all seeds)");
-    print_table(&rows);
+    print_blocks(&rows, 2);
+    if !without_value.is_empty() {
+        let names = without_value.join(", ");
+        print_table(&[vec![format!("without a value (summary.json has the reason): {names}")]]);
+    }
     Ok(())
 }
 
-/// Returns the main metrics of all cells as text, by row and metric name.
-fn main_metrics(
-    finished: &[FinishedRun],
-) -> Result<BTreeMap<MetricRow, BTreeMap<&'static str, String>>, Failure> {
-    let runs = complete_runs(finished).map_err(ReportError::from)?;
-    let mut values: BTreeMap<MetricRow, BTreeMap<&str, String>> = BTreeMap::new();
-    let mut cells: Vec<String> = Vec::new();
-    for run in &runs {
+/// Returns the selected metrics of all cells, by row and metric name. The counters have their own table, so the metrics
+/// of the whole run are left out.
+fn metric_values(
+    runs: &[RunSummary],
+    is_selected: &dyn Fn(&str) -> bool,
+) -> Result<BTreeMap<MetricRow, BTreeMap<String, MetricText>>, Failure> {
+    let mut cells: Vec<Vec<Label>> = Vec::new();
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    for run in runs {
         for phase in &run.summary.phases {
             let labels = with_phase(&run.labels, &phase.name);
-            let cell = cell_name(&labels);
-            if cells.contains(&cell) {
-                continue;
+            if !cells.contains(&labels) {
+                cells.push(labels);
             }
-            cells.push(cell.clone());
-            for name in phase.values.keys().chain(phase.missing.keys()) {
-                let Some((subject, metric)) = name.split_once('.') else { continue };
-                let Some(metric) = MAIN_METRICS.iter().find(|known| **known == metric) else { continue };
-                let expression = Expression::parse(name).map_err(|error| Failure::Run(error.to_string()))?;
-                if let Some(reading) = readings(&expression, &runs).get(&labels) {
-                    let value = reading.estimate().map(|estimate| format_number(estimate.mean));
-                    let text = value.or_else(|| reading.reason()).unwrap_or_default();
-                    let row = (cells.len(), cell.clone(), subject.to_owned());
-                    values.entry(row).or_default().insert(metric, text);
-                }
-            }
+            names.extend(phase.values.keys().chain(phase.missing.keys()).map(String::as_str));
+        }
+    }
+    let mut values: BTreeMap<MetricRow, BTreeMap<String, MetricText>> = BTreeMap::new();
+    for name in names {
+        let Some((subject, metric)) = name.split_once('.') else { continue };
+        if subject == "run" || !is_selected(metric) {
+            continue;
+        }
+        let expression = Expression::parse(name).map_err(|error| Failure::Run(error.to_string()))?;
+        let readings = readings(&expression, runs);
+        for (position, labels) in cells.iter().enumerate() {
+            let Some(reading) = readings.get(labels) else { continue };
+            let value = reading.estimate().map(|estimate| match estimate.mean {
+                mean if COUNTS.contains(&metric) && mean.fract() == 0.0 => format!("{mean:.0}"),
+                mean => format_number(mean),
+            });
+            let has_value = value.is_some();
+            let text = value.or_else(|| reading.reason()).unwrap_or_default();
+            let row = (position, cell_name(labels), subject.to_owned());
+            values.entry(row).or_default().insert(metric.to_owned(), MetricText { text, has_value });
         }
     }
     Ok(values)
@@ -219,7 +301,7 @@ fn print_counters(runs: &[FinishedRun]) {
     let mut rows = vec![columns.header()];
     rows.extend(cells.into_iter().map(|(name, runs)| columns.row(name, &runs)));
     outln!("\nCounters");
-    print_table(&rows);
+    print_blocks(&rows, 1);
 }
 
 /// Returns the largest scheduling delay of a run with real packets, in picoseconds.

@@ -3,10 +3,11 @@
 use super::{LINK, connection_ids, link_change, plan, switch_ports};
 use poseidon_laws::plb::PlbParams;
 use poseidon_plan::link_changes::LinkEvent;
+use poseidon_plan::patterns::{Algorithm, Collective, Pattern, TrafficClass};
 use poseidon_plan::switch::{
-    DelayCarrier, MarkDirection, Pause, PerQueue, RecordCarrier, Stamp, Step, TelemetryOff,
+    DelayCarrier, MarkDirection, Pause, PerQueue, RecordCarrier, Stamp, Step, SwitchOverride, TelemetryOff,
 };
-use poseidon_plan::topology::{Chain, Edges, Rotor};
+use poseidon_plan::topology::{Chain, Edges, Rails, Rotor};
 use poseidon_plan::traffic::{Amount, Connection, Dependency, Event, Message};
 use poseidon_plan::transport::{Acks, Echo, LoadBalancing, Recovery};
 use poseidon_plan::{Link, Plan, Topology};
@@ -27,11 +28,14 @@ pub fn feature_plans() -> Vec<(&'static str, Plan)> {
         ("flow-control", flow_control()),
         ("plb", plb()),
         ("rotor", rotor()),
+        ("rails", rails()),
         ("edges", edges()),
+        ("own-policies", own_policies()),
         ("coalesced-acks", coalesced_acks()),
         ("priorities", priorities()),
         ("spraying", spraying()),
         ("dependencies", dependencies()),
+        ("joins", joins()),
         ("go-back-n", go_back_n()),
         ("parking-lot", parking_lot()),
         ("one-rack", one_rack()),
@@ -179,6 +183,43 @@ fn rotor() -> Plan {
     plan
 }
 
+/// Six servers of four GPUs in three groups. One leaf switch loses its links to the spine for a while.
+fn rails() -> Plan {
+    let topology = Topology::Rails(Rails {
+        servers: 6,
+        gpus: 4,
+        servers_per_leaf: 2,
+        spines: 2,
+        local_link: Link { rate: BitRate::from_gbps(3_600), ..LINK },
+        rail_link: LINK,
+        spine_link: LINK,
+    });
+    let mut plan = with_large_window(permutation(topology, "fixed", 1_000_000));
+    set_short_rto(&mut plan);
+    // Ports 2 and 3 of the first leaf lead to the spine.
+    plan.link_changes = [(20, LinkEvent::Down), (60, LinkEvent::Up)]
+        .into_iter()
+        .flat_map(|(time, event)| [2, 3].map(|port| link_change(us(time), 6, port, event)))
+        .collect();
+    // The NIC of the first rail of every server.
+    plan.watched_ports = (0..6).flat_map(|server| switch_ports(&[(server, 4)])).collect();
+    plan.sample_every = us(50);
+    plan
+}
+
+/// Only the receiver's rack switch marks, and it has a small buffer.
+fn own_policies() -> Plan {
+    let mut plan = incast("dctcp", 300_000);
+    plan.switch.stamp = Stamp::Off;
+    set_short_rto(&mut plan);
+    plan.switch_overrides = vec![SwitchOverride {
+        switch: SwitchId::new(0),
+        buffer: Some(PerQueue { size: Bytes::new(100_000) }.into()),
+        mark: Some(Step { threshold: Bytes::new(50_000) }.into()),
+    }];
+    plan
+}
+
 /// A ring of five switches with a chord that has a different rate and delay.
 fn edges() -> Plan {
     let text = "h0 s0 100 Gbps 500 ns
@@ -255,6 +296,24 @@ fn dependencies() -> Plan {
         plan.dependencies.push(dependency(Event::Acknowledged, next + host));
     }
     plan.dependencies.sort_unstable();
+    plan
+}
+
+/// Two direct all-reduces of twelve hosts. A host sends the sum when it has received the data of all other hosts.
+fn joins() -> Plan {
+    let algorithm = Algorithm::from_name("direct-all-reduce").expect("the algorithm exists");
+    let ranks = (0..12).map(HostId::new).collect();
+    let collective = Collective {
+        repetitions: 2,
+        compute_gap: Picos::new(3_000_001),
+        ..Collective::new(algorithm, ranks, Bytes::new(240_000))
+    };
+    let traffic = collective.generate(&TrafficClass::new(7, "joins")).expect("the pattern is valid");
+    let traffic = traffic.into_plan_order();
+    let mut plan = plan(TREE, "poseidon", &[]);
+    plan.stop = us(1_000);
+    (plan.connections, plan.messages) = (traffic.connections, traffic.messages);
+    (plan.dependencies, plan.joins) = (traffic.dependencies, traffic.joins);
     plan
 }
 

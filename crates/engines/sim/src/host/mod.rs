@@ -10,14 +10,13 @@ mod sending;
 use core::cmp::Reverse;
 use poseidon_plan::records::{ReceiverRow, SenderRow};
 use poseidon_plan::traffic::Event;
-use poseidon_types::{Bytes, ConnectionId, HostId, MessageId, Picos};
+use poseidon_types::{Bytes, ConnectionId, HostId, JoinId, MessageId, Picos};
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::calendar::PREFETCH_BATCH;
 use crate::context::ShardContext;
 use crate::packet::{Fifo, Packet, PacketId, PacketKind};
 use crate::receiver::Receiver;
-use crate::schedule::dependents_of;
 use crate::sender::Sender;
 use crate::wire::Wire;
 
@@ -25,10 +24,12 @@ use crate::wire::Wire;
 pub(crate) struct Endpoints {
     senders: Vec<Option<Box<Sender>>>,
     receivers: Vec<Receiver>,
-    /// The number of unmet dependencies of each message. Empty if the plan has no dependencies.
+    /// The number of dependencies and joins that each message still waits for. Empty if no message waits.
     unmet_dependencies: Vec<u32>,
+    /// The number of events that each join still waits for.
+    unmet_events: Vec<u32>,
     /// Whether each message is due. A due message may still have to wait for earlier messages on its
-    /// connection. Empty if the plan has no dependencies.
+    /// connection. Empty if no message waits.
     is_due: Vec<bool>,
 }
 
@@ -41,6 +42,7 @@ impl Endpoints {
             receivers: vec![Receiver::NEW; connections],
             is_due: vec![false; unmet_dependencies.len()],
             unmet_dependencies,
+            unmet_events: ctx.schedule.join_counts.clone(),
         }
     }
 
@@ -138,6 +140,8 @@ enum Timer {
     NextMessage,
     /// A message whose dependencies are met is due.
     DependentMessage(MessageId),
+    /// The delay of a join has passed.
+    Join(JoinId),
 }
 
 impl Rack {
@@ -267,6 +271,7 @@ impl Rack {
                 self.arm_next_message(ctx);
             }
             Timer::DependentMessage(message) => self.on_message_due(ctx, endpoints, message, now),
+            Timer::Join(join) => self.complete_join(ctx, endpoints, join, now),
             Timer::LinkChange(index) => {
                 let change = ctx.plan.link_changes[index as usize];
                 let slot = ctx.network.peer_of(change.switch, change.port).port;
@@ -327,13 +332,42 @@ impl Rack {
         event: Event,
         now: Picos,
     ) {
-        for dependent in dependents_of(ctx.plan, message, event) {
-            let unmet = &mut endpoints.unmet_dependencies[dependent.index()];
+        for dependent in ctx.plan.dependents_of(message, event) {
+            self.meet_dependency(ctx, endpoints, dependent, now);
+        }
+        for join in ctx.plan.joins.waiting_for(message, event) {
+            let unmet = &mut endpoints.unmet_events[join.index()];
             *unmet -= 1;
-            if *unmet == 0 {
-                let due = now + ctx.plan.messages[dependent.index()].start;
-                self.timers.push(Reverse((due, Timer::DependentMessage(dependent))));
+            if *unmet > 0 {
+                continue;
             }
+            match ctx.plan.joins.delays[join.index()] {
+                Picos::ZERO => self.complete_join(ctx, endpoints, join, now),
+                delay => self.timers.push(Reverse((now + delay, Timer::Join(join)))),
+            }
+        }
+    }
+
+    /// Releases the messages that were waiting for a join.
+    fn complete_join(&mut self, ctx: &ShardContext<'_>, endpoints: &mut Endpoints, join: JoinId, now: Picos) {
+        for dependent in ctx.plan.joins.dependents_of(join) {
+            self.meet_dependency(ctx, endpoints, dependent, now);
+        }
+    }
+
+    /// Counts a dependency or a join of a message as met. Schedules the message if it was the last one.
+    fn meet_dependency(
+        &mut self,
+        ctx: &ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        dependent: MessageId,
+        now: Picos,
+    ) {
+        let unmet = &mut endpoints.unmet_dependencies[dependent.index()];
+        *unmet -= 1;
+        if *unmet == 0 {
+            let due = now + ctx.plan.messages[dependent.index()].start;
+            self.timers.push(Reverse((due, Timer::DependentMessage(dependent))));
         }
     }
 

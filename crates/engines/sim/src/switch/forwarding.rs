@@ -154,7 +154,7 @@ impl Switches {
         let is_admitted = match &mut self.pfc {
             None => {
                 let queue_len = Bytes::new(self.queues[queue].queued_bytes);
-                let buffer = &ctx.plan.switch.buffer;
+                let buffer = &self.switches[switch].buffer;
                 Bytes::new(size) <= buffer.free_space(Bytes::new(buffered_bytes), queue_len)
             }
             Some(pfc) => {
@@ -273,7 +273,7 @@ impl Switches {
         let waited = packet.waited(now);
         let delay_ns = u32::try_from(waited.get() / 1_000).unwrap_or(u32::MAX);
         state.last_delay_ns = delay_ns;
-        let mark_policy = &ctx.plan.switch.mark;
+        let mark_policy = &self.switches[switch].mark;
         if packet.tag.kind() == PacketKind::Data && *mark_policy != AnyMarkPolicy::OFF {
             let departure = Departure {
                 now,

@@ -10,7 +10,7 @@ mod forwarding;
 mod sampling;
 
 use core::cmp::Reverse;
-use poseidon_plan::switch::{MarkDirection, Pause, Stamp};
+use poseidon_plan::switch::{AnyBufferPolicy, AnyMarkPolicy, MarkDirection, Pause, Stamp};
 use poseidon_policies::mark::MarkState;
 use poseidon_types::{Picos, PortId, SwitchId};
 use std::collections::BinaryHeap;
@@ -114,6 +114,9 @@ struct Switch {
     routes: SwitchRoutes,
     /// The switch writes no telemetry from the first time (inclusive) until the second (exclusive).
     telemetry_off: (Picos, Picos),
+    /// The buffer policy, which PFC replaces.
+    buffer: AnyBufferPolicy,
+    mark: AnyMarkPolicy,
 }
 
 impl Switch {
@@ -201,6 +204,10 @@ impl Switches {
             Ok(index) => (plan.telemetry_off[index].from, plan.telemetry_off[index].until),
             Err(_) => (Picos::MAX, Picos::MAX),
         };
+        let own = plan.switch_overrides.binary_search_by_key(&id, |own| own.switch);
+        let own = own.ok().map(|index| &plan.switch_overrides[index]);
+        let buffer = own.and_then(|own| own.buffer.as_ref()).unwrap_or(&plan.switch.buffer);
+        let mark = own.and_then(|own| own.mark.as_ref()).unwrap_or(&plan.switch.mark);
         self.local_index[id.index()] = to_u32(self.switches.len());
         self.switches.push(Switch {
             id,
@@ -210,6 +217,8 @@ impl Switches {
             timers: BinaryHeap::new(),
             routes: network.switch_routes(id),
             telemetry_off,
+            buffer: buffer.clone(),
+            mark: mark.clone(),
         });
         for port in network.port_ids(id) {
             self.add_port(ctx, id, port);

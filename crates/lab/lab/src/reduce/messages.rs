@@ -39,8 +39,12 @@ pub(super) struct MessageLog<'a> {
     starts: Vec<Picos>,
     arrivals: Vec<Picos>,
     acknowledged: Vec<Picos>,
-    /// The number of events that each message is still waiting for.
+    /// The number of events and joins that each message is still waiting for.
     pending_events: Vec<u32>,
+    /// The number of events that each join is still waiting for.
+    pending_joins: Vec<u32>,
+    /// The completion time of the latest join that each message waits for. Empty if the plan has no joins.
+    joined: Vec<Picos>,
     /// For each message, whether its traffic group has message metrics.
     is_measured: Vec<bool>,
     /// The number of counted messages that have not finished.
@@ -55,6 +59,10 @@ impl<'a> MessageLog<'a> {
         let count = plan.messages.len();
         let mut pending_events = vec![0; count];
         plan.dependencies.iter().for_each(|dependency| pending_events[dependency.dependent.index()] += 1);
+        plan.joins.dependents.iter().for_each(|dependent| pending_events[dependent.message.index()] += 1);
+        let mut pending_joins = vec![0; plan.joins.len()];
+        plan.joins.prerequisites.iter().for_each(|event| pending_joins[event.join.index()] += 1);
+        let joined = vec![Picos::ZERO; if plan.joins.is_empty() { 0 } else { count }];
         let mut is_measured = vec![false; count];
         for group in resolved.groups.iter().filter(|group| !group.is_long) {
             group.messages.messages.iter().for_each(|message| is_measured[message.index()] = true);
@@ -69,6 +77,8 @@ impl<'a> MessageLog<'a> {
             arrivals: never(),
             acknowledged: never(),
             pending_events,
+            pending_joins,
+            joined,
             is_measured,
             unfinished: 0,
         };
@@ -83,6 +93,16 @@ impl<'a> MessageLog<'a> {
         self.is_measured[message]
             && start >= self.resolved.messages_from
             && start < self.resolved.measured_until
+    }
+
+    /// Returns the time at which a message started, or `None` if it has not started.
+    pub(super) fn start(&self, message: MessageId) -> Option<Picos> {
+        Some(self.starts[message.index()]).filter(|time| *time != NEVER)
+    }
+
+    /// Returns the time at which a message was fully received, or `None` if it has not arrived.
+    pub(super) fn arrival(&self, message: MessageId) -> Option<Picos> {
+        Some(self.arrivals[message.index()]).filter(|time| *time != NEVER)
     }
 
     /// Returns whether every counted message has finished.
@@ -108,17 +128,31 @@ impl<'a> MessageLog<'a> {
 
     /// Starts the messages that were waiting only for this event.
     fn start_dependents(&mut self, message: MessageId, event: Event, time: Picos) {
-        let dependencies = &self.resolved.plan.dependencies;
-        let first = dependencies.partition_point(|d| (d.prerequisite, d.event) < (message, event));
-        for dependency in
-            dependencies[first..].iter().take_while(|d| (d.prerequisite, d.event) == (message, event))
-        {
-            let dependent = dependency.dependent.index();
-            self.pending_events[dependent] = self.pending_events[dependent].saturating_sub(1);
-            if self.pending_events[dependent] == 0 && self.starts[dependent] == NEVER {
-                self.starts[dependent] = time + self.resolved.plan.messages[dependent].start;
-                self.unfinished += usize::from(self.is_counted(dependent));
+        let plan = &self.resolved.plan;
+        for dependent in plan.dependents_of(message, event) {
+            self.meet_dependency(dependent.index(), time);
+        }
+        for join in plan.joins.waiting_for(message, event) {
+            let pending = &mut self.pending_joins[join.index()];
+            *pending = pending.saturating_sub(1);
+            if *pending == 0 {
+                let complete = time + plan.joins.delays[join.index()];
+                for dependent in plan.joins.dependents_of(join).map(MessageId::index) {
+                    // The delay of the join can end after events that are recorded later.
+                    self.joined[dependent] = self.joined[dependent].max(complete);
+                    self.meet_dependency(dependent, time);
+                }
             }
+        }
+    }
+
+    /// Counts a dependency or a join of a message as met. Starts the message if it was the last one.
+    fn meet_dependency(&mut self, dependent: usize, time: Picos) {
+        self.pending_events[dependent] = self.pending_events[dependent].saturating_sub(1);
+        if self.pending_events[dependent] == 0 && self.starts[dependent] == NEVER {
+            let ready = self.joined.get(dependent).map_or(time, |joined| time.max(*joined));
+            self.starts[dependent] = ready + self.resolved.plan.messages[dependent].start;
+            self.unfinished += usize::from(self.is_counted(dependent));
         }
     }
 

@@ -1,7 +1,9 @@
 //! Reduces a run's rows to its summary. The reducer stores only what the summary needs.
 
+mod collectives;
 mod decisions;
 mod ideal;
+mod links;
 mod messages;
 mod queues;
 mod rates;
@@ -15,6 +17,7 @@ use crate::samples::MessageSamples;
 use crate::stats::{percentile, supports_percentile};
 use crate::summary::{PhaseSummary, Summary};
 use decisions::DecisionLog;
+use links::LinkLog;
 use messages::{MessageLatency, MessageLog};
 use poseidon_plan::records::{
     DecisionRow, DropRow, MessageRow, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
@@ -24,6 +27,7 @@ use poseidon_types::{ConnectionId, Picos};
 use queues::QueueLog;
 use rates::ReceiverLog;
 use senders::SenderLog;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The cumulative shares at which a distribution is stored.
@@ -43,6 +47,7 @@ pub struct Reducer<'a> {
     receivers: ReceiverLog,
     senders: SenderLog,
     queues: QueueLog,
+    links: LinkLog,
     decisions: DecisionLog,
     messages: MessageLog<'a>,
 }
@@ -57,6 +62,7 @@ impl<'a> Reducer<'a> {
             receivers: ReceiverLog::new(&resolved.plan),
             senders: SenderLog::new(resolved),
             queues: QueueLog::new(resolved),
+            links: LinkLog::new(resolved),
             decisions: DecisionLog::new(resolved),
             messages: MessageLog::new(resolved),
         }
@@ -108,10 +114,13 @@ impl<'a> Reducer<'a> {
             )
             .collect();
         self.decisions.sort_rtts();
-        for phase in 0..self.resolved.phases.len() {
-            let phase_summary = self.phase_summary(phase, report, &latencies, &mut samples);
-            summary.phases.push(phase_summary);
+        for (phase, window) in self.resolved.phases.iter().enumerate() {
+            if let Some(window) = completed_part(window, report) {
+                let phase_summary = self.phase_summary(phase, &window, report, &latencies, &mut samples);
+                summary.phases.push(phase_summary);
+            }
         }
+        self.collective_times(&mut summary);
         self.rtt_distributions(&mut summary);
         self.buffer_distributions(&mut summary);
         self.latency_distributions(&samples, &mut summary);
@@ -130,11 +139,11 @@ impl<'a> Reducer<'a> {
     fn phase_summary(
         &self,
         phase: usize,
+        window: &PhaseWindow,
         report: &Report,
         latencies: &[Vec<MessageLatency>],
         samples: &mut MessageSamples,
     ) -> PhaseSummary {
-        let window = &self.resolved.phases[phase];
         let mut summary = PhaseSummary {
             name: window.name.clone(),
             begins_us: to_us(window.start),
@@ -147,10 +156,12 @@ impl<'a> Reducer<'a> {
             let selection = self.message_metrics(&selector, window, latencies, &mut summary);
             samples.selections.push(selection);
         }
+        self.collective_metrics(window, &mut summary);
         let mut values = BTreeMap::new();
         self.flow_metrics(phase, window, &mut values);
         self.queue_metrics(window, &mut values);
         self.buffer_metrics(window, &mut values);
+        self.link_metrics(&mut values);
         report_metrics(report, &mut values);
         summary.values.extend(values);
         summary
@@ -175,6 +186,16 @@ impl<'a> Reducer<'a> {
             }
         }
     }
+}
+
+/// Returns the part of a phase that the run completed: the whole phase unless the run was interrupted. Averages cover
+/// only this part. Returns `None` if the run ended before the measured part of the phase.
+fn completed_part<'w>(window: &'w PhaseWindow, report: &Report) -> Option<Cow<'w, PhaseWindow>> {
+    if !report.interrupted || report.ended >= window.end {
+        return Some(Cow::Borrowed(window));
+    }
+    (report.ended > window.settled_at)
+        .then(|| Cow::Owned(PhaseWindow { end: report.ended, ..window.clone() }))
 }
 
 /// The traffic group and watch-list index of each connection.
@@ -277,6 +298,7 @@ impl Sink for Reducer<'_> {
 
     fn record_queue(&mut self, row: QueueRow) {
         self.queues.record(self.resolved, &row);
+        self.links.record(&row);
     }
 
     fn record_sender(&mut self, row: SenderRow) {

@@ -1,6 +1,7 @@
-//! Published figures: charts thinned to the points that a reader can see.
+//! Figures, and published figures: charts thinned to the points that a reader can see.
 
-use poseidon_figures::{Chart, LineSeries, Marks};
+use poseidon_figures::{Chart, LineSeries, Marks, render_svg_with_fixed_styles};
+use poseidon_laws::LAWS;
 
 /// A figure.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,6 +10,14 @@ pub struct Figure {
     pub title: String,
     /// The charts, from top to bottom.
     pub charts: Vec<Chart>,
+}
+
+impl Figure {
+    /// Renders the figure as SVG. A built-in law has the same style in every figure.
+    pub fn to_svg(&self) -> String {
+        let laws: Vec<&str> = LAWS.iter().map(|law| law.name).collect();
+        render_svg_with_fixed_styles(&self.charts, &laws)
+    }
 }
 
 /// The maximum number of points in a published line, which is as many as a paper column can show.
@@ -95,6 +104,25 @@ mod tests {
             .expect("figures are valid JSON");
         let figures = read_figures(&text).expect("the JSON is valid");
         figures[0].charts[0].clone()
+    }
+
+    #[test]
+    fn a_law_has_the_same_colour_in_every_figure() {
+        let svg = |names: [&str; 2]| {
+            let line = |name: &str| LineSeries {
+                name: name.to_owned(),
+                points: vec![(0.0, 1.0), (1.0, 2.0)],
+                half_widths: Vec::new(),
+                is_reference: false,
+            };
+            let charts = vec![Chart { marks: Marks::Lines(names.map(line).to_vec()), ..chart(Vec::new()) }];
+            Figure { title: "t".into(), charts }.to_svg()
+        };
+        // HPCC is the third law of the registry, wherever it stands in the figure.
+        let figures = [svg(["hpcc", "poseidon"]), svg(["poseidon", "hpcc"]), svg(["dctcp", "hpcc"])];
+        for (figure, expected) in figures.iter().zip([[true, true], [true, true], [true, false]]) {
+            assert_eq!(["#009E73", "#0072B2"].map(|colour| figure.contains(colour)), expected, "{figure}");
+        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::figure;
 use crate::judge::{Verdict, judge};
 use crate::store::{FinishedRun, Store, complete_runs, write_file, write_json};
 use crate::study::Study;
-use poseidon_figures::{render_csv, render_svg};
+use poseidon_figures::render_csv;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -103,7 +103,7 @@ impl StudyReport {
             seeds: (seeds.values().copied().min().unwrap_or(0), seeds.values().copied().max().unwrap_or(0)),
             wall_s: finished.iter().map(|run| run.manifest.wall_s).sum(),
             verdicts,
-            svg_figures: figures.iter().map(|figure| render_svg(&figure.charts)).collect(),
+            svg_figures: figures.iter().map(Figure::to_svg).collect(),
             figures,
             figure_files: Vec::new(),
             origin: String::new(),

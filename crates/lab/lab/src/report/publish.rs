@@ -20,11 +20,10 @@ use super::numbers::{
     NumberKey, PublishedNumber, claim_values_by_seed, numbers_of, parse_numbers, write_by_seed, write_numbers,
 };
 use super::provenance::{PlanFingerprint, Provenance, STALE_LABEL};
-use super::{ReportError, Results, StudyReport};
+use super::{Figure, ReportError, Results, StudyReport};
 use crate::manifest::{Program, content_hash};
 use crate::store::{Store, StoreError, complete_runs, write_file, write_json};
 use crate::study::Study;
-use poseidon_figures::render_svg;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -205,7 +204,7 @@ pub fn read_published(folder: &Path, names: &[String]) -> Result<Vec<StudyReport
         match fs::read_to_string(&figures_file) {
             Ok(text) => {
                 report.figures = read_figures(&text).map_err(ReportError::json(&figures_file))?;
-                report.svg_figures = report.figures.iter().map(|figure| render_svg(&figure.charts)).collect();
+                report.svg_figures = report.figures.iter().map(Figure::to_svg).collect();
             }
             Err(_) => {
                 let files = svg_files(&study_folder);

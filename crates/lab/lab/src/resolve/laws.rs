@@ -99,7 +99,8 @@ pub(super) fn set_parameters(
 
 /// Rejects a law that reacts to marks if no switch marks packets: its window would only grow.
 pub(super) fn check_marks(scenario: &Scenario, groups: &[TrafficGroup]) -> Result<(), SpecError> {
-    if scenario.switch.mark.policy != "off" {
+    let generations = scenario.generation.values().filter_map(|generation| generation.mark.as_ref());
+    if generations.chain([&scenario.switch.mark]).any(|mark| mark.policy != "off") {
         return Ok(());
     }
     for (index, group) in groups.iter().enumerate() {

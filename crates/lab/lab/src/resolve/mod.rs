@@ -1,20 +1,30 @@
 //! Resolves a scenario into the plan of a run, with all defaults and measurements filled in.
 
+mod file_failures;
+mod generations;
 mod laws;
+mod link_changes;
 mod network;
+mod policies;
 mod routes;
 mod traffic;
 
+use crate::files::{FileTopology, InputFiles};
 use crate::scenario::{KeyPath, Scenario, SpecError, SpecErrorKind, Subject, Suggestion, TrafficKind};
 use core::ops::Range;
+use file_failures::resolve_file_failures;
+use generations::Generations;
 use laws::{LawTable, check_laws, check_marks};
+use link_changes::resolve_link_changes;
 use network::{resolve_switch, resolve_telemetry_off, resolve_topology, resolve_transport};
 use poseidon_laws::BuildError;
-use poseidon_plan::patterns::{Group, Racks, Traffic, TrafficClass};
-use poseidon_plan::{Backend, Plan, PlanError, SwitchPort, Topology};
-use poseidon_types::{BitRate, Bytes, ConnectionId, Picos, Signals, SwitchId};
-use routes::{assign_fair_shares, share_uplinks, watch_buffers, watch_queues};
-use traffic::Generator;
+use poseidon_plan::patterns::{CollectiveRuns, Group, Racks, Traffic, TrafficClass};
+use poseidon_plan::{Backend, Plan, PlanError, SwitchPort};
+use poseidon_traces::NodeMap;
+use poseidon_types::{BitRate, Bytes, ConnectionId, HostId, Picos, Signals, SwitchId};
+use routes::{assign_fair_shares, share_uplinks, watch_buffers, watch_links, watch_queues};
+pub use traffic::MAX_MESSAGES;
+use traffic::{Generator, TrafficNetwork};
 
 /// The run of a cell for one seed: its plan and its measurements.
 #[derive(Clone, Debug)]
@@ -29,6 +39,8 @@ pub struct ResolvedRun {
     pub queues: Vec<WatchedQueue>,
     /// The watched buffers.
     pub buffers: Vec<WatchedBuffers>,
+    /// The watched links.
+    pub links: Vec<WatchedLinks>,
     /// The message classes.
     pub classes: Vec<MessageClass>,
     /// The interval over which rates are averaged.
@@ -37,6 +49,8 @@ pub struct ResolvedRun {
     pub messages_from: Picos,
     /// Messages that start at this time or later do not count. The run drains from this time to its end.
     pub measured_until: Picos,
+    /// The number of each host in its topology file, if these numbers differ from the host numbers.
+    pub node_numbers: Option<Vec<u32>>,
 }
 
 impl ResolvedRun {
@@ -70,6 +84,8 @@ pub struct TrafficGroup {
     pub has_decisions: bool,
     /// Whether to measure rates.
     pub has_rates: bool,
+    /// The repetitions and ranks of the messages, if this is a collective.
+    pub collective: Option<CollectiveRuns>,
 }
 
 /// The time window of a phase.
@@ -108,6 +124,15 @@ pub struct WatchedBuffers {
     pub switches: Vec<SwitchId>,
 }
 
+/// Links on which the sent bytes are counted.
+#[derive(Clone, Debug)]
+pub struct WatchedLinks {
+    /// The name.
+    pub name: String,
+    /// The egress ports of the links, sorted.
+    pub ports: Vec<SwitchPort>,
+}
+
 /// A class of messages within a size range.
 #[derive(Clone, Debug)]
 pub struct MessageClass {
@@ -122,9 +147,15 @@ pub struct MessageClass {
 }
 
 /// Resolves a cell and a seed into a run.
-pub fn resolve(scenario: &Scenario, seed: u64, backend: &dyn Backend) -> Result<ResolvedRun, SpecError> {
-    let topology = resolve_topology(scenario)?;
+pub fn resolve(
+    scenario: &Scenario,
+    files: &InputFiles,
+    seed: u64,
+    backend: &dyn Backend,
+) -> Result<ResolvedRun, SpecError> {
+    let FileTopology { topology, nodes } = resolve_topology(scenario, files)?;
     let racks = Racks::new(&topology);
+    let generations = Generations::new(scenario, &topology)?;
     check_laws(scenario)?;
     // Traffic continues during the drain, so that the last measured messages see the same load.
     let stop = scenario
@@ -134,7 +165,10 @@ pub fn resolve(scenario: &Scenario, seed: u64, backend: &dyn Backend) -> Result<
         .ok_or_else(|| SpecErrorKind::StopTooLate.at(["drain"]))?;
     let phases = resolve_phases(scenario)?;
     let mut laws = LawTable::new(scenario);
-    let (traffic, groups) = generate_traffic(scenario, seed, &mut laws, (&topology, &racks), stop)?;
+    let network = TrafficNetwork { topology: &topology, racks: &racks, nodes: nodes.as_ref(), files };
+    let (traffic, groups) = generate_traffic(scenario, seed, &mut laws, &network, stop)?;
+    let mut link_changes = resolve_file_failures(scenario, &network)?;
+    link_changes.extend(resolve_link_changes(scenario, &topology, &racks)?);
     check_observed_names(scenario, &groups)?;
     check_phase_flows(scenario, &groups)?;
     check_marks(scenario, &groups)?;
@@ -143,14 +177,16 @@ pub fn resolve(scenario: &Scenario, seed: u64, backend: &dyn Backend) -> Result<
         seed,
         stop,
         switch: resolve_switch(scenario, &laws.params)?,
-        telemetry_off: resolve_telemetry_off(scenario, &topology, &racks)?,
-        topology,
+        telemetry_off: resolve_telemetry_off(scenario, &topology, &generations)?,
+        switch_overrides: generations.overrides(scenario)?,
+        topology: generations.apply_rates(&topology)?,
         transport: resolve_transport(scenario),
         laws: laws.params,
         connections: traffic.connections,
         messages: traffic.messages,
         dependencies: traffic.dependencies,
-        link_changes: Vec::new(),
+        joins: traffic.joins,
+        link_changes,
         sample_every: scenario.observe.sample.0,
         watched_ports: Vec::new(),
         watched_connections: groups
@@ -170,19 +206,31 @@ pub fn resolve(scenario: &Scenario, seed: u64, backend: &dyn Backend) -> Result<
         phases,
         queues: Vec::new(),
         buffers: Vec::new(),
+        links: Vec::new(),
         classes: Vec::new(),
         bin,
         messages_from: scenario.observe.messages_from.0,
         measured_until: scenario.stop.0,
+        node_numbers: nodes.as_ref().map(node_numbers),
     };
     let signals = backend.available_signals(&resolved.plan);
     resolved.plan.check(signals).map_err(|error| plan_error(&resolved, error))?;
     share_uplinks(&mut resolved, scenario, backend)?;
     watch_queues(&mut resolved, scenario, backend)?;
-    watch_buffers(&mut resolved, scenario, &racks, backend)?;
+    watch_buffers(&mut resolved, scenario, &topology, backend)?;
+    watch_links(&mut resolved, scenario, &topology, backend)?;
     resolved.classes = resolve_classes(scenario, &resolved.groups)?;
     assign_fair_shares(&mut resolved, backend);
     Ok(resolved)
+}
+
+/// Returns the number of each host in the topology file, in the order of the hosts.
+fn node_numbers(nodes: &NodeMap) -> Vec<u32> {
+    let NodeMap::Table(hosts) = nodes else { return Vec::new() };
+    let numbered = (0..).zip(hosts).filter_map(|(node, host)| Some(((*host)?, node)));
+    let mut numbers: Vec<(HostId, u32)> = numbered.collect();
+    numbers.sort_unstable();
+    numbers.into_iter().map(|(_, node)| node).collect()
 }
 
 /// Generates a cell's traffic and its traffic groups.
@@ -190,7 +238,7 @@ fn generate_traffic(
     scenario: &Scenario,
     seed: u64,
     laws: &mut LawTable<'_>,
-    (topology, racks): (&Topology, &Racks),
+    network: &TrafficNetwork<'_>,
     stop: Picos,
 ) -> Result<(Traffic, Vec<TrafficGroup>), SpecError> {
     let mut traffic = Traffic::default();
@@ -212,7 +260,7 @@ fn generate_traffic(
         };
         let first_connection = to_u32(traffic.connections.len());
         let earlier_messages = traffic.messages.len();
-        let generator = Generator { spec, class: &class, scenario, topology, racks, stop, earlier_messages };
+        let generator = Generator { spec, class: &class, scenario, network, stop, earlier_messages };
         let generated = generator.generate();
         traffic.merge(generated.map_err(|error| traffic_error(error, path, &spec.name))?);
         let is_long = spec.is_long();
@@ -225,6 +273,7 @@ fn generate_traffic(
             is_long,
             has_decisions: scenario.observe.decisions.contains(&spec.name),
             has_rates: rates.map_or(is_long, |rates| rates.contains(&spec.name)),
+            collective: None,
         });
     }
     let traffic = traffic.into_plan_order();
@@ -232,6 +281,9 @@ fn generate_traffic(
         if let Some(messages) = traffic.group(&group.name) {
             group.messages = messages.clone();
         }
+        let mut collectives = traffic.collectives.iter();
+        let of_group = |runs: &&CollectiveRuns| traffic.groups[runs.group].name == group.name;
+        group.collective = collectives.find(of_group).cloned();
     }
     Ok((traffic, groups))
 }

@@ -1,46 +1,28 @@
 //! Resolves a cell's network: topology, switches and transport.
 
-use super::laws::set_parameters;
+use super::generations::Generations;
+use super::policies::{resolve_buffer, resolve_mark};
+use crate::files::{FileTopology, InputFiles};
 use crate::scenario::{
-    EchoSpec, KeyPath, LinkSpec, MarkDirectionSpec, ParameterOwner, PlbSpec, PolicySpec, Scenario, SpecError,
-    SpecErrorKind, StampSpec, Subject, Suggestion, TelemetryOffSpec, TopologySpec, select_racks,
+    EchoSpec, KeyPath, LinkSpec, MarkDirectionSpec, PlbSpec, Scenario, SpecError, SpecErrorKind, StampSpec,
+    Subject, TelemetryOffSpec, TopologySpec, select_switches,
 };
 use poseidon_laws::AnyParams;
 use poseidon_laws::plb::PlbParams;
-use poseidon_plan::patterns::Racks;
-use poseidon_plan::switch::{
-    AnyBufferPolicy, AnyMarkPolicy, BUFFER_POLICIES, DelayCarrier, MARK_POLICIES, MarkDirection, Pause,
-    RecordCarrier, Stamp, Switch, TelemetryOff,
-};
-use poseidon_plan::topology::{Chain, Edges, Tiers};
+use poseidon_plan::switch::{DelayCarrier, MarkDirection, Pause, RecordCarrier, Stamp, Switch, TelemetryOff};
+use poseidon_plan::topology::{Chain, Edges, Rails, Tiers};
 use poseidon_plan::transport::{Acks, Echo, Eligibility, LoadBalancing, Recovery, Transport};
 use poseidon_plan::{Link, Topology};
 use poseidon_types::{Picos, Signals, SwitchId};
-
-/// Resolves a switch policy and its parameters. `$kind` is both the kind of policy and its key in `[switch]`.
-macro_rules! resolve_policy {
-    ($spec:expr, $any:ty, $list:expr, $kind:literal) => {{
-        let PolicySpec { policy: name, parameters } = $spec;
-        let mut policy = <$any>::from_name(name).ok_or_else(|| {
-            let suggestion = Suggestion::new(name, $list.iter().map(|policy| policy.name));
-            SpecErrorKind::UnknownPolicy { kind: $kind, policy: name.clone(), suggestion }
-                .at(["switch", $kind, "policy"])
-        })?;
-        let mut known = Vec::new();
-        policy.for_each(&mut |info, _| known.push(info.name));
-        let owner = ParameterOwner::Policy($kind, name.clone());
-        set_parameters(&owner, parameters, &known, &mut |key, text| policy.set(key, text))
-            .map_err(|error| error.prepend_path(KeyPath::new(["switch", $kind])))?;
-        policy
-    }};
-}
+use std::collections::BTreeSet;
 
 fn resolve_link(spec: LinkSpec) -> Link {
     Link { rate: spec.rate.0, delay: spec.delay.0 }
 }
 
-pub(super) fn resolve_topology(scenario: &Scenario) -> Result<Topology, SpecError> {
+pub(super) fn resolve_topology(scenario: &Scenario, files: &InputFiles) -> Result<FileTopology, SpecError> {
     let spec = scenario.topology.as_ref().ok_or_else(|| SpecErrorKind::NoTopology.at_root())?;
+    let mut nodes = None;
     let topology = match spec {
         TopologySpec::PoseidonClos { racks } => Topology::poseidon_clos(*racks),
         TopologySpec::PowertcpFatTree {} => Topology::powertcp_fat_tree(),
@@ -73,27 +55,51 @@ pub(super) fn resolve_topology(scenario: &Scenario) -> Result<Topology, SpecErro
             return Err(SpecErrorKind::OddPorts { ports: *ports }.at(["topology", "ports"]));
         }
         TopologySpec::FatTree { ports, link } => Topology::fat_tree(*ports, resolve_link(*link)),
+        TopologySpec::Rails {
+            servers,
+            gpus,
+            servers_per_leaf,
+            spines,
+            local_link,
+            rail_link,
+            spine_link,
+        } => Topology::Rails(Rails {
+            servers: *servers,
+            gpus: *gpus,
+            servers_per_leaf: *servers_per_leaf,
+            spines: *spines,
+            local_link: resolve_link(*local_link),
+            rail_link: resolve_link(*rail_link),
+            spine_link: resolve_link(spine_link.unwrap_or(*rail_link)),
+        }),
         TopologySpec::Links { links } => {
             let edges = Edges::parse(links);
             Topology::Edges(edges.map_err(|error| SpecErrorKind::Links(error).at(["topology", "links"]))?)
         }
+        TopologySpec::File { file, format } => {
+            let read = files.topology(file, *format);
+            let read = read.map_err(|error| SpecErrorKind::File(error).at(["topology", "file"]))?;
+            nodes = read.nodes;
+            read.topology
+        }
     };
     topology.check().map_err(|reason| SpecErrorKind::Topology(reason).at(["topology"]))?;
-    Ok(topology)
+    Ok(FileTopology { topology, nodes })
 }
 
 pub(super) fn resolve_switch(scenario: &Scenario, laws: &[AnyParams]) -> Result<Switch, SpecError> {
     let spec = &scenario.switch;
+    let path = KeyPath::new(["switch"]);
     Ok(Switch {
         pipeline: spec.pipeline.0,
         priorities: spec.priorities,
-        buffer: resolve_policy!(&spec.buffer, AnyBufferPolicy, BUFFER_POLICIES, "buffer"),
+        buffer: resolve_buffer(&spec.buffer, &path)?,
         pause: spec.pfc.map_or(Pause::Off, |pfc| Pause::Pfc {
             memory: pfc.memory.0,
             alpha: pfc.alpha.0,
             resume: pfc.resume.0,
         }),
-        mark: resolve_policy!(&spec.mark, AnyMarkPolicy, MARK_POLICIES, "mark"),
+        mark: resolve_mark(&spec.mark, &path)?,
         mark_direction: match spec.mark_direction {
             MarkDirectionSpec::Forward => MarkDirection::Forward,
             MarkDirectionSpec::ReversePerFlow => {
@@ -125,20 +131,24 @@ fn resolve_stamp(spec: StampSpec, laws: &[AnyParams]) -> Result<Stamp, SpecError
 pub(super) fn resolve_telemetry_off(
     scenario: &Scenario,
     topology: &Topology,
-    racks: &Racks,
+    generations: &Generations<'_>,
 ) -> Result<Vec<TelemetryOff>, SpecError> {
-    // A rack's switch has the same number as the rack.
     let select = |selectors, key: &str| {
-        select_racks(selectors, racks).map_err(|error| switch_error(SpecErrorKind::Selection(error), key))
+        let switches = select_switches(selectors, topology);
+        switches.map_err(|error| switch_error(SpecErrorKind::Selection(error), key))
     };
-    let mut telemetry_off = Vec::new();
-    if let Some(stamping) = &scenario.switch.stamping {
-        let stamping = select(stamping, "stamping")?;
-        let other_switches = topology.switch_ids().filter(|switch| !stamping.contains(&switch.get()));
-        telemetry_off.extend(other_switches.map(TelemetryOff::always));
-    }
+    let stamping = match &scenario.switch.stamping {
+        Some(stamping) => Some(BTreeSet::from_iter(select(stamping, "stamping")?)),
+        None => None,
+    };
+    let is_always_off = |switch: &SwitchId| {
+        let is_excluded = stamping.as_ref().is_some_and(|stamping| !stamping.contains(switch));
+        is_excluded || !generations.writes_telemetry(*switch)
+    };
+    let mut telemetry_off: Vec<TelemetryOff> =
+        topology.switch_ids().filter(is_always_off).map(TelemetryOff::always).collect();
     if let Some(TelemetryOffSpec { switches, from, until }) = &scenario.switch.telemetry_off {
-        let switches = select(switches, "silence")?.into_iter().map(SwitchId::new);
+        let switches = select(switches, "silence")?.into_iter();
         let until = until.map_or(Picos::MAX, |until| until.0);
         telemetry_off.extend(switches.map(|switch| TelemetryOff { switch, from: from.0, until }));
         telemetry_off.sort_by_key(|period| period.switch);

@@ -1,15 +1,16 @@
 //! Resolves settings that depend on connection paths: shared uplinks, watched queues and fair shares.
 
 use super::{
-    PhaseWindow, ResolvedRun, TrafficGroup, WatchedBuffers, WatchedQueue, traffic_error, traffic_path,
+    PhaseWindow, ResolvedRun, TrafficGroup, WatchedBuffers, WatchedLinks, WatchedQueue, traffic_error,
+    traffic_path,
 };
 use crate::oracle;
 use crate::scenario::{
-    KeyPath, QueuePosition, Scenario, SpecError, SpecErrorKind, Subject, select_queue, select_racks,
+    KeyPath, OneOrMore, QueuePosition, Scenario, SpecError, SpecErrorKind, Subject, select_queue,
+    select_switches,
 };
-use poseidon_plan::patterns::Racks;
 use poseidon_plan::traffic::{Amount, Connection};
-use poseidon_plan::{Backend, Plan, SwitchPort, Topology};
+use poseidon_plan::{Backend, Link, Plan, SwitchPort, Topology};
 use poseidon_types::{HostId, Picos, PortId, SwitchId};
 use std::collections::BTreeMap;
 
@@ -108,9 +109,14 @@ fn find_queue(
         }
     };
     let Some(port) = route.get(hop) else { return Err(SpecErrorKind::TooFewHops { hops: route.len() }) };
-    let links = plan.topology.links_between(connection.from, connection.to);
-    let link = links.get(hop + 1).copied().unwrap_or_else(|| plan.topology.host_link(connection.to));
+    let link = link_of(&plan.topology, *port).unwrap_or_else(|| plan.topology.host_link(connection.to));
     Ok(WatchedQueue { name: name.to_owned(), port: *port, rate: link.rate })
+}
+
+/// Returns the link of a switch port. Equal-cost paths may have links of different rates, so the link depends on the
+/// route.
+fn link_of(topology: &Topology, port: SwitchPort) -> Option<Link> {
+    topology.ports(port.switch).get(port.port.index()).map(|(_, link)| *link)
 }
 
 fn watch_ports(resolved: &mut ResolvedRun, ports: Vec<SwitchPort>) {
@@ -122,23 +128,54 @@ fn watch_ports(resolved: &mut ResolvedRun, ports: Vec<SwitchPort>) {
 pub(super) fn watch_buffers(
     resolved: &mut ResolvedRun,
     scenario: &Scenario,
-    racks: &Racks,
+    topology: &Topology,
     backend: &dyn Backend,
 ) -> Result<(), SpecError> {
     for (name, text) in &scenario.observe.buffers {
-        // A rack's switch has the same number as the rack.
-        let selected = select_racks(text, racks).map_err(|error| {
-            let path = KeyPath::new(["observe", "buffers", name]);
-            SpecErrorKind::Selection(error).at_path(path.clone()).about(Subject::Key(path))
-        })?;
-        let switches: Vec<SwitchId> = selected.into_iter().map(SwitchId::new).collect();
-        for switch in &switches {
-            let ports = (0..backend.port_count(&resolved.plan, *switch)).map(PortId::new);
-            watch_ports(resolved, ports.map(|port| SwitchPort::new(*switch, port)).collect());
-        }
+        let switches = observed_switches(("buffers", name), text, topology)?;
+        let ports = ports_of(&resolved.plan, &switches, backend);
+        watch_ports(resolved, ports);
         resolved.buffers.push(WatchedBuffers { name: name.clone(), switches });
     }
     Ok(())
+}
+
+pub(super) fn watch_links(
+    resolved: &mut ResolvedRun,
+    scenario: &Scenario,
+    topology: &Topology,
+    backend: &dyn Backend,
+) -> Result<(), SpecError> {
+    for (name, text) in &scenario.observe.links {
+        let switches = observed_switches(("links", name), text, topology)?;
+        let mut ports = ports_of(&resolved.plan, &switches, backend);
+        ports.sort_unstable();
+        ports.dedup();
+        watch_ports(resolved, ports.clone());
+        resolved.links.push(WatchedLinks { name: name.clone(), ports });
+    }
+    Ok(())
+}
+
+/// Selects the switches of one entry in a table of `[observe]`.
+fn observed_switches(
+    (table, name): (&str, &str),
+    selectors: &OneOrMore,
+    topology: &Topology,
+) -> Result<Vec<SwitchId>, SpecError> {
+    select_switches(selectors, topology).map_err(|error| {
+        let path = KeyPath::new(["observe", table, name]);
+        SpecErrorKind::Selection(error).at_path(path.clone()).about(Subject::Key(path))
+    })
+}
+
+/// Returns all ports of these switches.
+fn ports_of(plan: &Plan, switches: &[SwitchId], backend: &dyn Backend) -> Vec<SwitchPort> {
+    let ports = |switch: &SwitchId| {
+        let switch = *switch;
+        (0..backend.port_count(plan, switch)).map(move |port| SwitchPort::new(switch, PortId::new(port)))
+    };
+    switches.iter().flat_map(ports).collect()
 }
 
 /// A long flow: its connection, its start and end times, and its route.
@@ -201,11 +238,13 @@ fn fair_shares(plan: &Plan, flows: &[LongFlow], window: &PhaseWindow) -> Vec<f64
     let (mut link_indices, mut capacities) = (BTreeMap::new(), Vec::new());
     let mut oracle_flows = Vec::new();
     for flow in &active {
-        let path_links = plan.topology.links_between(flow.connection.from, flow.connection.to);
-        let uplink = LinkId::Host(flow.connection.from);
-        let path = core::iter::once(uplink).chain(flow.route.iter().copied().map(LinkId::Switch));
-        let path = path
-            .zip(&path_links)
+        let uplink = (LinkId::Host(flow.connection.from), plan.topology.host_link(flow.connection.from));
+        let switch_links = flow.route.iter().filter_map(|port| {
+            let link = link_of(&plan.topology, *port)?;
+            Some((LinkId::Switch(*port), link))
+        });
+        let path = core::iter::once(uplink)
+            .chain(switch_links)
             .map(|(id, link)| {
                 *link_indices.entry(id).or_insert_with(|| {
                     capacities.push(link.rate);

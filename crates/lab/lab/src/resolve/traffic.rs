@@ -1,29 +1,39 @@
 //! Generates a cell's traffic.
 
+use crate::files::{InputFiles, is_file_name};
 use crate::scenario::{
-    DestinationSpec, GroupedDigits, OneOrMore, Scenario, SpecError, SpecErrorKind, Suggestion, TrafficKind,
-    TrafficSpec, select_hosts,
+    DestinationSpec, FlowFormatSpec, GroupedDigits, OneOrMore, Scenario, SpecError, SpecErrorKind,
+    Suggestion, TrafficKind, TrafficSpec, select_hosts, select_nodes,
 };
 use poseidon_plan::Topology;
 use poseidon_plan::patterns::{
-    ClosedLoop, ConnectionReuse, Destinations, Incast, LongFlows, PairConnections, Pattern, Permutation,
-    Phase, Phases, PoissonFlows, Racks, Requests, RotatingIncast, SizeDistribution, Stagger, Traffic,
-    TrafficClass, UniformRandom, WORKLOADS,
+    ALGORITHMS, Algorithm, ClosedLoop, Collective, ConnectionReuse, Destinations, Incast, LongFlows,
+    PairConnections, Pattern, Permutation, Phase, Phases, PoissonFlows, Racks, Requests, RotatingIncast,
+    SizeDistribution, Stagger, Traffic, TrafficClass, UniformRandom, WORKLOADS,
 };
 use poseidon_plan::traffic::Amount;
+use poseidon_traces::{NodeMap, PrioritySource, TraceTraffic};
 use poseidon_types::{Bytes, Fraction, HostId, Picos};
 
 /// The maximum number of messages in a plan. A plan has at most as many connections as messages. Each message takes
 /// about 100 bytes with its measurements, so the largest plan takes about 1 GB before it runs.
-const MAX_MESSAGES: u32 = 10_000_000;
+pub const MAX_MESSAGES: u32 = 10_000_000;
+
+/// The network that traffic crosses, and the files that describe traffic.
+pub(super) struct TrafficNetwork<'a> {
+    pub(super) topology: &'a Topology,
+    pub(super) racks: &'a Racks,
+    /// The hosts by the numbers of the topology file, if it has numbers of its own.
+    pub(super) nodes: Option<&'a NodeMap>,
+    pub(super) files: &'a InputFiles,
+}
 
 /// Generates the traffic of one pattern.
 pub(super) struct Generator<'a> {
     pub(super) spec: &'a TrafficSpec,
     pub(super) class: &'a TrafficClass,
     pub(super) scenario: &'a Scenario,
-    pub(super) topology: &'a Topology,
-    pub(super) racks: &'a Racks,
+    pub(super) network: &'a TrafficNetwork<'a>,
     /// The end of the run.
     pub(super) stop: Picos,
     /// The number of messages that the plan already has.
@@ -43,11 +53,9 @@ impl Generator<'_> {
             TrafficKind::PoissonFlows => self.poisson_flows(),
             TrafficKind::Requests => self.requests(),
             TrafficKind::ClosedLoop => self.closed_loop(),
-            TrafficKind::Permutation => {
-                let pattern =
-                    Permutation { hosts: self.senders()?, amount: self.amount(), start: self.start() };
-                self.build(&pattern)
-            }
+            TrafficKind::Permutation => self.permutation(),
+            TrafficKind::FlowList => self.flow_list(),
+            TrafficKind::Collective => self.collective(),
         }
     }
 
@@ -114,23 +122,28 @@ impl Generator<'_> {
 
     fn poisson_flows(&self) -> Result<Traffic, SpecError> {
         let name = self.spec.sizes.as_ref().ok_or_else(|| missing_key("sizes"))?;
-        let sizes = SizeDistribution::named(name).ok_or_else(|| {
-            let suggestion = Suggestion::new(name, WORKLOADS.iter().map(|workload| workload.name));
-            SpecErrorKind::UnknownSizes { sizes: name.clone(), suggestion }.at(["sizes"])
-        })?;
+        let sizes = self.sizes(name)?;
         let load = self.spec.load.ok_or_else(|| missing_key("load"))?.0;
         if load > Fraction::ONE {
             return Err(SpecErrorKind::LoadAboveOne { load }.at(["load"]));
         }
-        let link_rate = || self.topology.host_link(HostId::new(0)).rate;
+        let last_host = HostId::new(self.network.racks.host_count().saturating_sub(1));
+        let link_rate = || self.network.topology.line_rate(HostId::new(0), last_host);
         let capacity = self.spec.rate.map_or_else(link_rate, |rate| rate.0);
+        let senders = if self.spec.from.is_some() { Some(self.senders()?) } else { None };
         let destinations = match self.spec.destinations {
+            Some(_) if self.spec.to.is_some() => return Err(SpecErrorKind::ToWithDestinations.at(["to"])),
+            None if self.spec.to.is_some() => {
+                let mut hosts = self.receivers()?;
+                hosts.sort_unstable();
+                Destinations::Hosts(hosts)
+            }
             None | Some(DestinationSpec::OtherRacks) => Destinations::OtherRacks,
             Some(DestinationSpec::OtherHosts) => Destinations::OtherHosts,
             Some(DestinationSpec::SameAndLaterRacks) => Destinations::SameAndLaterRacks,
         };
-        let (racks, start, until) = (self.racks.clone(), self.start(), self.until());
-        self.build(&PoissonFlows { racks, destinations, sizes, load, capacity, start, until })
+        let (racks, start, until) = (self.network.racks.clone(), self.start(), self.until());
+        self.build(&PoissonFlows { racks, senders, destinations, sizes, load, capacity, start, until })
     }
 
     fn requests(&self) -> Result<Traffic, SpecError> {
@@ -138,7 +151,8 @@ impl Generator<'_> {
         let fan = self.spec.fan.ok_or_else(|| missing_key("fan"))?;
         self.build(&Requests {
             clients,
-            racks: self.racks.clone(),
+            racks: self.network.racks.clone(),
+            servers: if self.spec.to.is_some() { Some(self.receivers()?) } else { None },
             fan,
             size: self.size()?,
             every: self.every()?,
@@ -162,6 +176,72 @@ impl Generator<'_> {
         })
     }
 
+    fn permutation(&self) -> Result<Traffic, SpecError> {
+        let receivers = if self.spec.to.is_some() { Some(self.receivers()?) } else { None };
+        let (hosts, amount, start) = (self.senders()?, self.amount(), self.start());
+        self.build(&Permutation { hosts, receivers, amount, start })
+    }
+
+    fn flow_list(&self) -> Result<Traffic, SpecError> {
+        let TrafficSpec { file, format, start_unit, .. } = self.spec;
+        let file = file.as_ref().ok_or_else(|| missing_key("file"))?;
+        let limit = MAX_MESSAGES as usize;
+        let flows = self.network.files.flows(file, *format, *start_unit, limit);
+        let flows = flows.map_err(|error| SpecErrorKind::File(error).at(["file"]))?;
+        // The priority classes of other simulators have another meaning.
+        let priorities = match self.network.files.flow_format(file, *format) {
+            Some(FlowFormatSpec::Csv) => PrioritySource::File,
+            _ => PrioritySource::Class,
+        };
+        let all_hosts = NodeMap::Identity(self.network.topology.hosts());
+        let nodes = self.network.nodes.unwrap_or(&all_hosts);
+        let traffic = TraceTraffic::new(&flows, nodes, priorities);
+        self.build(&traffic.map_err(|error| SpecErrorKind::Flows(error).at(["file"]))?)
+    }
+
+    fn collective(&self) -> Result<Traffic, SpecError> {
+        let name = self.spec.algorithm.as_ref().ok_or_else(|| missing_key("algorithm"))?;
+        let algorithm = Algorithm::from_name(name).ok_or_else(|| {
+            let suggestion = Suggestion::new(name, ALGORITHMS.iter().map(|algorithm| algorithm.name));
+            SpecErrorKind::UnknownAlgorithm { algorithm: name.clone(), suggestion }.at(["algorithm"])
+        })?;
+        let ranks = if self.spec.from.is_some() { self.senders()? } else { self.all_hosts() };
+        let matrix = match &self.spec.matrix {
+            Some(file) => {
+                let matrix = self.network.files.matrix(file);
+                Some(matrix.map_err(|error| SpecErrorKind::File(error).at(["matrix"]))?)
+            }
+            None => None,
+        };
+        // A matrix gives the sizes of all messages.
+        let size = if matrix.is_some() { Bytes::ZERO } else { self.size()? };
+        self.build(&Collective {
+            ranks,
+            algorithm,
+            size,
+            channels: self.spec.channels.unwrap_or(1),
+            chunk: self.spec.chunk.map(|chunk| chunk.0),
+            repetitions: self.spec.repetitions.unwrap_or(1),
+            compute_gap: self.spec.compute.map_or(Picos::ZERO, |compute| compute.0),
+            ranks_per_server: self.spec.ranks_per_server,
+            matrix,
+            start: self.start(),
+        })
+    }
+
+    /// Returns a published size distribution, or reads one from a file.
+    fn sizes(&self, name: &str) -> Result<SizeDistribution, SpecError> {
+        if let Some(sizes) = SizeDistribution::named(name) {
+            return Ok(sizes);
+        }
+        if is_file_name(name) {
+            let sizes = self.network.files.sizes(name);
+            return sizes.map_err(|error| SpecErrorKind::File(error).at(["sizes"]));
+        }
+        let suggestion = Suggestion::new(name, WORKLOADS.iter().map(|workload| workload.name));
+        Err(SpecErrorKind::UnknownSizes { sizes: name.to_owned(), suggestion }.at(["sizes"]))
+    }
+
     fn build(&self, pattern: &dyn Pattern) -> Result<Traffic, SpecError> {
         check_message_count(self.spec.kind, self.earlier_messages as f64 + pattern.expected_messages())?;
         pattern.generate(self.class).map_err(|error| SpecErrorKind::Pattern(error).at_root())
@@ -169,11 +249,15 @@ impl Generator<'_> {
 
     fn hosts(&self, key: &'static str, selectors: &Option<OneOrMore>) -> Result<Vec<HostId>, SpecError> {
         let selectors = selectors.as_ref().ok_or_else(|| missing_key(key))?;
-        select_hosts(selectors, self.racks).map_err(|error| SpecErrorKind::Hosts { key, error }.at([key]))
+        let hosts = match self.network.nodes {
+            Some(nodes) => select_nodes(selectors, nodes, self.network.racks),
+            None => select_hosts(selectors, self.network.racks),
+        };
+        hosts.map_err(|error| SpecErrorKind::Hosts { key, error }.at([key]))
     }
 
     fn all_hosts(&self) -> Vec<HostId> {
-        (0..self.racks.host_count()).map(HostId::new).collect()
+        (0..self.network.racks.host_count()).map(HostId::new).collect()
     }
 
     fn senders(&self) -> Result<Vec<HostId>, SpecError> {
@@ -259,6 +343,10 @@ fn check_message_count(kind: TrafficKind, messages: f64) -> Result<(), SpecError
         TrafficKind::LongFlows | TrafficKind::Phased | TrafficKind::Incast | TrafficKind::Permutation => {
             ("from", "lower count")
         }
+        TrafficKind::FlowList => ("file", "split the file"),
+        TrafficKind::Collective => {
+            ("algorithm", "use fewer ranks, channels or repetitions, or larger chunks")
+        }
     };
     #[expect(clippy::cast_possible_truncation, reason = "the estimate saturates")]
     let messages = GroupedDigits(messages as u64);
@@ -276,12 +364,28 @@ const fn keys_of(kind: TrafficKind) -> &'static [&'static str] {
         TrafficKind::UniformRandom => {
             &["from", "to", "count", "size", "rate", "fresh", "partners", "start", "until"]
         }
-        TrafficKind::PoissonFlows => &["load", "sizes", "rate", "destinations", "start", "until"],
-        TrafficKind::Requests => &["from", "count", "fan", "size", "every", "start", "until"],
+        TrafficKind::PoissonFlows => {
+            &["from", "to", "count", "load", "sizes", "rate", "destinations", "start", "until"]
+        }
+        TrafficKind::Requests => &["from", "to", "count", "fan", "size", "every", "start", "until"],
         TrafficKind::ClosedLoop => {
             &["from", "to", "count", "size", "messages", "think", "fresh", "spread", "start"]
         }
-        TrafficKind::Permutation => &["from", "count", "size", "start"],
+        TrafficKind::Permutation => &["from", "to", "count", "size", "start"],
+        TrafficKind::FlowList => &["file", "format", "start-unit"],
+        TrafficKind::Collective => &[
+            "algorithm",
+            "from",
+            "count",
+            "size",
+            "channels",
+            "chunk",
+            "repetitions",
+            "compute",
+            "ranks-per-server",
+            "matrix",
+            "start",
+        ],
     }
 }
 
@@ -307,6 +411,16 @@ fn check_keys(spec: &TrafficSpec) -> Result<(), SpecError> {
         ("destinations", spec.destinations.is_some()),
         ("load", spec.load.is_some()),
         ("sizes", spec.sizes.is_some()),
+        ("file", spec.file.is_some()),
+        ("format", spec.format.is_some()),
+        ("start-unit", spec.start_unit.is_some()),
+        ("algorithm", spec.algorithm.is_some()),
+        ("channels", spec.channels.is_some()),
+        ("chunk", spec.chunk.is_some()),
+        ("repetitions", spec.repetitions.is_some()),
+        ("compute", spec.compute.is_some()),
+        ("ranks-per-server", spec.ranks_per_server.is_some()),
+        ("matrix", spec.matrix.is_some()),
     ];
     match keys.into_iter().find(|(key, is_present)| *is_present && !used.contains(key)) {
         Some((key, _)) => Err(SpecErrorKind::UnusedKey { key, used }.at([key])),

@@ -1,6 +1,7 @@
 //! Errors in scenarios. Each message is one line that states the position, the cause and a remedy.
 
 use super::claim_error::ClaimError;
+use super::file_error::FileError;
 use super::key_path::{KeyPath, Segment, line_of_offset};
 use super::select::SelectionError;
 use super::suggestion::Suggestion;
@@ -11,6 +12,7 @@ use poseidon_laws::params::ParamError;
 use poseidon_plan::PlanError;
 use poseidon_plan::patterns::PatternError;
 use poseidon_plan::topology::EdgeError;
+use poseidon_traces::LowerError;
 use poseidon_types::{Fraction, Signals};
 
 /// An error in a scenario file.
@@ -273,12 +275,39 @@ pub enum SpecErrorKind {
         .ports.saturating_add(1).next_multiple_of(2)
     )]
     OddPorts { ports: u32 },
+    #[error(transparent)]
+    File(FileError),
     #[error("topology: {0}")]
     Links(EdgeError),
     #[error("topology: {0}")]
     Topology(&'static str),
-    #[error("one of these switches is not in switch.stamping, so it has no telemetry to turn off")]
+    #[error(
+        "one of these switches never writes telemetry (switch.stamping, generation.stamp); remove it here"
+    )]
     TelemetryAlwaysOff,
+    #[error("switch {switch} is also in generation {other:?}; a switch belongs to at most one generation")]
+    TwoGenerations { switch: u32, other: String },
+    #[error("PFC replaces buffer policies; leave out this policy or switch.pfc")]
+    BufferWithPfc,
+    #[error(
+        "the rates of this topology cannot be changed; remove rate, or use a tiered topology or a list of links"
+    )]
+    FixedRates,
+    #[error(
+        "a network with different link rates needs a route table: at most {switches} switches and {hosts} hosts; \
+         make the network smaller or remove rate"
+    )]
+    TooLargeForRates { switches: GroupedDigits, hosts: GroupedDigits },
+    #[error("set either event or rate")]
+    LinkEventOrRate,
+    #[error("set either to or port")]
+    LinkToOrPort,
+    #[error("{text:?} names {count} {nodes}; name exactly one")]
+    NotOneNode { text: String, nodes: &'static str, count: usize },
+    #[error("{switch:?} has {links} links to {to:?}; {remedy}")]
+    NotOneLink { switch: String, to: String, links: usize, remedy: &'static str },
+    #[error("there is no port {port} on {switch:?}, which has {ports} ports to hosts and switches")]
+    UnknownPort { switch: String, port: u32, ports: usize },
     #[error(transparent)]
     Selection(SelectionError),
     #[error(transparent)]
@@ -320,6 +349,17 @@ pub enum SpecErrorKind {
     UnknownUplinkTraffic { traffic: String },
     #[error("none of its paths shares the uplink of {traffic:?}; place both in one rack")]
     NoSharedUplink { traffic: String },
+    #[error("{0}")]
+    Flows(LowerError),
+    #[error(
+        "the file names link {link} of {tier} switch {switch}, but the network has no such link that leads up; \
+         failures need the tiers of a Clos network"
+    )]
+    UnknownFailure { tier: String, switch: u32, link: u32 },
+    #[error("to and destinations both choose the receivers; remove one of them")]
+    ToWithDestinations,
+    #[error("there is no collective algorithm {algorithm:?}; {suggestion}")]
+    UnknownAlgorithm { algorithm: String, suggestion: Suggestion },
     #[error(transparent)]
     Pattern(PatternError),
 

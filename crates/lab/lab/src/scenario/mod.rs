@@ -7,30 +7,36 @@ mod cell;
 mod claim;
 mod claim_error;
 mod error;
+mod file_error;
 mod key_path;
 mod network;
+mod nodes;
 mod reader;
 mod schema;
 mod select;
 mod suggestion;
+mod switches;
 mod text;
 mod traffic;
 
 pub use cell::{Cell, Label, read_cells};
 pub use claim_error::{ClaimError, FormProblem};
 pub use error::{GroupedDigits, ParameterOwner, ScenarioError, SpecError, SpecErrorKind, Subject};
+pub use file_error::{FileError, FileErrorKind};
 pub use key_path::{KeyPath, Segment};
+pub use nodes::select_nodes;
 pub use schema::schema;
-pub use select::{QueuePosition, SelectionError, select_hosts, select_queue, select_racks};
+pub use select::{QueuePosition, SelectionError, select_hosts, select_queue};
 pub use suggestion::Suggestion;
+pub use switches::select_switches;
 pub use text::{HostTime, OneOrMore, Rate, Ratio, Scalar, Scalars, Size, Time, UnitText, WithUnit};
 
 pub use claim::{ClaimSpec, Comparison, FigureKind, FigureSpec};
 pub use network::{
-    EchoSpec, LinkSpec, MarkDirectionSpec, PfcSpec, PlbSpec, PolicySpec, StampSpec, SwitchSpec,
-    TelemetryOffSpec, TopologySpec, TransportSpec,
+    EchoSpec, GenerationSpec, LinkChangeSpec, LinkEventSpec, LinkSpec, MarkDirectionSpec, PfcSpec, PlbSpec,
+    PolicySpec, StampSpec, SwitchSpec, TelemetryOffSpec, TopologyFormatSpec, TopologySpec, TransportSpec,
 };
-pub use traffic::{DestinationSpec, PhaseSpec, TrafficKind, TrafficSpec};
+pub use traffic::{DestinationSpec, FlowFormatSpec, PhaseSpec, StartUnitSpec, TrafficKind, TrafficSpec};
 
 use core::fmt;
 use poseidon_types::{Nanos, Picos};
@@ -73,6 +79,12 @@ pub struct Scenario {
     /// Switch settings.
     #[serde(default)]
     pub switch: SwitchSpec,
+    /// Generations of switches that differ from `switch`, each with a name of your choice.
+    #[serde(default)]
+    pub generation: BTreeMap<String, GenerationSpec>,
+    /// Link failures, recoveries and rate changes during the run.
+    #[serde(default)]
+    pub link_change: Vec<LinkChangeSpec>,
     /// Host transport settings.
     #[serde(default)]
     pub transport: TransportSpec,
@@ -175,9 +187,12 @@ pub struct ObserveSpec {
     /// The queues to watch, each with a name of your choice: `"last hop of victim"`, `"hop 1 of victim"`, `"circuit of
     /// victim"`.
     pub queues: BTreeMap<String, String>,
-    /// The racks whose switch buffers are measured, each with a name of your choice: `"rack[0-7]"`. Only the largest
-    /// sample of each `bin` counts.
+    /// The switches whose buffers are measured, each with a name of your choice: `"rack[0-7]"`, `["agg0", "core[0-3]"]`.
+    /// Only the largest sample of each `bin` counts.
     pub buffers: BTreeMap<String, OneOrMore>,
+    /// The switches whose links are measured, each with a name of your choice: `"leaf[0-7]"`. Counts the bytes that the
+    /// switches send on each link.
+    pub links: BTreeMap<String, OneOrMore>,
     /// Message classes by size, each with a name of your choice. Metric names begin with the class name.
     pub classes: BTreeMap<String, ClassSpec>,
 }
@@ -207,6 +222,7 @@ impl Default for ObserveSpec {
             decisions: Vec::new(),
             queues: BTreeMap::new(),
             buffers: BTreeMap::new(),
+            links: BTreeMap::new(),
             classes: BTreeMap::new(),
         }
     }

@@ -97,11 +97,50 @@ pub enum TopologySpec {
         /// The rate and delay of every link.
         link: LinkSpec,
     },
+    /// Servers with several GPUs and NICs, connected by rails. Hosts are GPUs. Each server has one switch, which stands
+    /// for its internal network and its NICs: it has a link to each GPU and one link to each rail. Servers are grouped,
+    /// and a group has one leaf switch per rail. A packet to another server takes the rail of the receiver (NCCL's PXN),
+    /// and crosses a spine switch if the receiver is in another group.
+    Rails {
+        /// The number of servers.
+        servers: u32,
+        /// The number of GPUs per server, which is also the number of rails.
+        gpus: u32,
+        /// The number of servers in a group. The last group may have fewer.
+        servers_per_leaf: u32,
+        /// The number of spine switches. Each has a link to every leaf switch. May be 0 if there is one group.
+        spines: u32,
+        /// The link from a GPU to its server's switch, such as NVLink: `{ rate = "3.6 Tbps", delay = "100 ns" }`.
+        local_link: LinkSpec,
+        /// The link from a server's switch to a leaf switch, which is the NIC of one rail.
+        rail_link: LinkSpec,
+        /// The link from a leaf switch to a spine switch; defaults to `rail-link`.
+        spine_link: Option<LinkSpec>,
+    },
     /// An arbitrary network as a list of links, one per line: `h0 s0 100 Gbps 1 us`.
     Links {
         /// The links.
         links: String,
     },
+    /// A network from a file. Hosts have the numbers of the file: `node5` is node 5 of an HPCC topology.
+    File {
+        /// The file, relative to the folder of the scenario.
+        file: String,
+        /// The format; by default, `htsim` for `.topo`.
+        format: Option<TopologyFormatSpec>,
+    },
+}
+
+/// The format of a topology file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TopologyFormatSpec {
+    /// A list of links, one per line: `h0 s0 100 Gbps 1 us`.
+    Links,
+    /// The topology files of HPCC's ns-3 simulator.
+    Hpcc,
+    /// The topology files of htsim (`.topo`). Set `switch.pipeline` to the switch latency of the file.
+    Htsim,
 }
 
 /// Switch settings. The defaults match Poseidon's evaluation.
@@ -125,7 +164,8 @@ pub struct SwitchSpec {
     pub pfc: Option<PfcSpec>,
     /// The telemetry that switches write into packets (default: auto).
     pub stamp: StampSpec,
-    /// The racks whose switches write telemetry: `"rack[0-3]"`. By default, all switches write telemetry.
+    /// The switches that write telemetry: `"rack[0-3]"`, `["pod0", "core[0-1]"]`. By default, all switches write
+    /// telemetry.
     pub stamping: Option<OneOrMore>,
     /// A period during which some switches write no telemetry: `{ switches = "rack1", from = "10 s", until = "20 s" }`.
     #[serde(rename = "silence")]
@@ -154,12 +194,64 @@ impl Default for SwitchSpec {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SilenceSpec")]
 pub struct TelemetryOffSpec {
-    /// The racks whose switches write no telemetry: `"rack1"`.
+    /// The switches that write no telemetry: `"rack1"`, `"agg[0-3]"`.
     pub switches: OneOrMore,
     /// The start of the period.
     pub from: Time,
     /// The end of the period; defaults to the end of the run.
     pub until: Option<Time>,
+}
+
+/// A generation of switches, which differs from the other switches of the network.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct GenerationSpec {
+    /// The switches of the generation: `"agg[0-7]"`, `"pod[0-1]"`, `["pod0.rack[0-3]", "core0"]`. A switch belongs to
+    /// at most one generation.
+    pub switches: OneOrMore,
+    /// Whether these switches write telemetry.
+    #[serde(default = "default_true")]
+    pub stamp: bool,
+    /// The buffer policy of these switches; defaults to `switch.buffer`. Not available with PFC.
+    pub buffer: Option<PolicySpec>,
+    /// The packet marking policy of these switches; defaults to `switch.mark`.
+    pub mark: Option<PolicySpec>,
+    /// The rate of the ports to other switches; defaults to the rates of the topology. The slower end of a link limits
+    /// it. Links to hosts keep their rate. Not available in rotor and rail networks.
+    pub rate: Option<Rate>,
+}
+
+fn default_true() -> bool {
+    true
+}
+
+/// A change to one link during the run, in both directions. Set either `event` or `rate`, and either `to` or `port`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct LinkChangeSpec {
+    /// The time of the change.
+    pub at: Time,
+    /// The switch at one end of the link: `"agg0"`.
+    pub switch: String,
+    /// The switch or host at the other end: `"core1"`, `"rack0.host3"`.
+    pub to: Option<String>,
+    /// The port of the link on `switch`. Ports to hosts come first, then ports to lower and to higher tiers.
+    pub port: Option<u32>,
+    /// Whether the link fails or recovers.
+    pub event: Option<LinkEventSpec>,
+    /// The new rate of the link.
+    pub rate: Option<Rate>,
+}
+
+/// A link failure or recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkEventSpec {
+    /// The link fails. A switch drops the packets queued for the link. Both ends use another equal-cost link, if there
+    /// is one; other nodes do not learn about the failure.
+    Down,
+    /// The link recovers.
+    Up,
 }
 
 /// A switch policy and its parameters.

@@ -1,7 +1,9 @@
-//! Selects hosts, racks and queues by the names that scenarios use.
+//! Selects hosts and queues by the names that scenarios use.
 //!
 //! `rack0.host3` is one host and `rack[1-9].host0` is nine hosts. `host[0-15]` numbers hosts across the whole network.
-//! In `host[0-23].rack[1-10]` the rack varies fastest: host 0 of each rack comes first, then host 1 of each rack.
+//! In `pod0.host[0-3]` and `pod[0-1].rack0.host0`, hosts and racks are numbered within a pod. The last part varies
+//! fastest: in `host[0-23].rack[1-10]`, host 0 of each rack comes first, then host 1 of each rack. `server` and `gpu` are
+//! other words for `rack` and `host`.
 
 use super::OneOrMore;
 use super::suggestion::Suggestion;
@@ -9,7 +11,7 @@ use core::ops::Range;
 use poseidon_plan::patterns::Racks;
 use poseidon_types::HostId;
 
-/// An invalid selector of hosts, racks or a queue.
+/// An invalid selector of hosts, switches or a queue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the error message documents each variant and its fields")]
 pub enum SelectionError {
@@ -17,12 +19,14 @@ pub enum SelectionError {
     UnknownHost { text: String, host: u32, rack: u32, hosts: usize, racks: u32 },
     #[error("{text:?}: there are only {hosts} hosts")]
     TooFewHosts { text: String, hosts: u32 },
-    #[error("{text:?}: there are only {racks} racks")]
-    TooFewRacks { text: String, racks: u32 },
+    #[error("{text:?}: there is no {node} {number} in pod {pod}, which has {count}; there are {pods} pods")]
+    UnknownInPod { text: String, node: &'static str, number: u32, pod: u32, count: usize, pods: u32 },
     #[error("{text:?} does not name hosts; write \"rack0.host3\", \"rack[1-9].host0\" or \"host[0-15]\"")]
     NotHosts { text: String },
-    #[error("{text:?} does not name racks; write \"rack[0-3]\"")]
-    NotRacks { text: String },
+    #[error("{text:?}: node {node} of the topology file is not a host")]
+    NotAHostNode { text: String, node: u32 },
+    #[error("{text:?} does not name switches of this network, which are {names}")]
+    NotSwitches { text: String, names: String },
     #[error("{text:?} is not a word with a number or a range; write \"rack0\" or \"rack[1-9]\"")]
     NotARange { text: String },
     #[error("{text:?} runs backwards; write the smaller number first")]
@@ -43,54 +47,70 @@ pub fn select_hosts(selectors: &OneOrMore, racks: &Racks) -> Result<Vec<HostId>,
 }
 
 fn parse_hosts(text: &str, racks: &Racks) -> Result<Vec<HostId>, SelectionError> {
-    let ranges: Vec<(&str, Range<u32>)> =
+    let parts: Vec<(&str, Range<u32>)> =
         text.split('.').map(split_word_and_range).collect::<Result<_, _>>()?;
-    let host = |rack: u32, host: u32| {
-        let mut hosts = racks.hosts(rack);
-        let size = hosts.len();
-        hosts.nth(host as usize).ok_or_else(|| SelectionError::UnknownHost {
-            text: text.to_owned(),
-            host,
-            rack,
-            hosts: size,
-            racks: racks.count(),
-        })
+    let position = |words: [&str; 2]| parts.iter().position(|(word, _)| words.contains(word));
+    let (pod, rack, host) = (position(["pod"; 2]), position(["rack", "server"]), position(["host", "gpu"]));
+    let known = [pod, rack, host].iter().flatten().count();
+    let Some(host) = host.filter(|_| known == parts.len()) else {
+        return Err(SelectionError::NotHosts { text: text.to_owned() });
     };
-    match ranges.as_slice() {
-        [("host", range)] => {
-            let last = range.end.saturating_sub(1);
-            if !range.is_empty() && last >= racks.host_count() {
-                return Err(SelectionError::TooFewHosts { text: text.to_owned(), hosts: racks.host_count() });
-            }
-            Ok(range.clone().map(HostId::new).collect())
+    if parts.iter().any(|(_, range)| range.is_empty()) {
+        return Ok(Vec::new());
+    }
+    if parts.len() == 1 && parts[0].1.end > racks.host_count() {
+        return Err(SelectionError::TooFewHosts { text: text.to_owned(), hosts: racks.host_count() });
+    }
+    let mut numbers: Vec<u32> = parts.iter().map(|(_, range)| range.start).collect();
+    let mut selected = Vec::new();
+    // Each round selects another host, so the loop ends after the last host of the network at the latest.
+    loop {
+        let number = |part: Option<usize>| part.map(|part| numbers[part]);
+        selected.push(find_host(text, racks, number(pod), number(rack), numbers[host])?);
+        let can_advance = |part: &usize| numbers[*part] + 1 < parts[*part].1.end;
+        let Some(advanced) = (0..parts.len()).rev().find(can_advance) else { return Ok(selected) };
+        numbers[advanced] += 1;
+        for (number, (_, range)) in numbers.iter_mut().zip(&parts).skip(advanced + 1) {
+            *number = range.start;
         }
-        [("rack", outer), ("host", inner)] => {
-            outer.clone().flat_map(|rack| inner.clone().map(move |number| host(rack, number))).collect()
-        }
-        [("host", outer), ("rack", inner)] => {
-            outer.clone().flat_map(|number| inner.clone().map(move |rack| host(rack, number))).collect()
-        }
-        _ => Err(SelectionError::NotHosts { text: text.to_owned() }),
     }
 }
 
-/// Selects racks, in the order of `selectors`.
-pub fn select_racks(selectors: &OneOrMore, racks: &Racks) -> Result<Vec<u32>, SelectionError> {
-    let mut selected = Vec::new();
-    for text in &selectors.0 {
-        match split_word_and_range(text)? {
-            ("rack", range) if range.end <= racks.count() => selected.extend(range),
-            ("rack", _) => {
-                return Err(SelectionError::TooFewRacks { text: text.clone(), racks: racks.count() });
-            }
-            _ => return Err(SelectionError::NotRacks { text: text.clone() }),
+/// Finds a host by its number in a rack, in a pod or in the network. The rack's number is relative to the pod, if there
+/// is one.
+fn find_host(
+    text: &str,
+    racks: &Racks,
+    pod: Option<u32>,
+    rack: Option<u32>,
+    host: u32,
+) -> Result<HostId, SelectionError> {
+    let not_in_pod = |node, number, pod, count| {
+        let (text, pods) = (text.to_owned(), racks.pods());
+        SelectionError::UnknownInPod { text, node, number, pod, count, pods }
+    };
+    let rack = match (pod, rack) {
+        (None, None) => return Ok(HostId::new(host)),
+        (Some(pod), None) => {
+            let mut hosts = racks.hosts_in_pod(pod);
+            let count = hosts.len();
+            return hosts.nth(host as usize).ok_or_else(|| not_in_pod("host", host, pod, count));
         }
-    }
-    Ok(selected)
+        (Some(pod), Some(rack)) => {
+            let mut racks = racks.racks_in_pod(pod);
+            let count = racks.len();
+            racks.nth(rack as usize).ok_or_else(|| not_in_pod("rack", rack, pod, count))?
+        }
+        (None, Some(rack)) => rack,
+    };
+    let mut hosts = racks.hosts(rack);
+    let (count, racks) = (hosts.len(), racks.count());
+    let unknown = || SelectionError::UnknownHost { text: text.to_owned(), host, rack, hosts: count, racks };
+    hosts.nth(host as usize).ok_or_else(unknown)
 }
 
 /// Splits `host3` or `rack[1-9]` into a word and a range. A range is empty if its end is one less than its start.
-fn split_word_and_range(text: &str) -> Result<(&str, Range<u32>), SelectionError> {
+pub(super) fn split_word_and_range(text: &str) -> Result<(&str, Range<u32>), SelectionError> {
     let not_a_range = || SelectionError::NotARange { text: text.to_owned() };
     let split = text.find(|c: char| c == '[' || c.is_ascii_digit()).ok_or_else(not_a_range)?;
     let (word, range) = text.split_at(split);
@@ -162,6 +182,33 @@ mod tests {
         assert_eq!(select("host[0-1].rack[1-2]"), Ok(vec![24, 48, 25, 49]));
         assert_eq!(select("host[3-5]"), Ok(vec![3, 4, 5]));
         assert_eq!(select("rack[1-0].host0"), Ok(vec![]));
+        assert_eq!(select("rack[0-4294967290].host[1-0]"), Ok(vec![]));
+        assert_eq!(select("server1.gpu2"), Ok(vec![26]));
+        assert_eq!(select("gpu[3-5]"), Ok(vec![3, 4, 5]));
+    }
+
+    #[test]
+    fn hosts_and_racks_are_numbered_within_a_pod() {
+        // Four pods of two racks with 32 hosts each.
+        let racks = Racks::new(&Topology::powertcp_fat_tree());
+        let select = |text: &str| select_hosts(&OneOrMore(vec![text.into()]), &racks);
+        let numbers = |text| select(text).map(|hosts| hosts.into_iter().map(HostId::get).collect::<Vec<_>>());
+        assert_eq!(numbers("pod1.host[0-2]"), Ok(vec![64, 65, 66]));
+        assert_eq!(numbers("pod[0-1].rack1.host0"), Ok(vec![32, 96]));
+        assert_eq!(numbers("host[0-1].pod[2-3]"), Ok(vec![128, 192, 129, 193]));
+        assert_eq!(numbers("rack[0-1].pod[0-1].host3"), Ok(vec![3, 67, 35, 99]));
+        let message = |text| select(text).expect_err("the hosts do not exist").to_string();
+        assert_eq!(
+            message("pod0.host[60-64]"),
+            "\"pod0.host[60-64]\": there is no host 64 in pod 0, which has 64; there are 4 pods"
+        );
+        assert_eq!(
+            message("pod4.rack0.host0"),
+            "\"pod4.rack0.host0\": there is no rack 0 in pod 4, which has 0; there are 4 pods"
+        );
+        for text in ["pod0", "pod0.rack0", "pod0.pod0.host0", "host0.gpu0", "agg0.host0"] {
+            assert!(message(text).contains("does not name hosts"), "{text}");
+        }
     }
 
     #[test]

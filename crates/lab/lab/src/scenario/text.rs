@@ -4,7 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Picos};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Error, SeqAccess, Visitor};
+use serde::de::{Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ pub type HostTime = WithUnit<Nanos>;
 pub type Rate = WithUnit<BitRate>;
 /// A size: `"64 MB"`, `"4096 B"`.
 pub type Size = WithUnit<Bytes>;
-/// A ratio as a decimal: `"0.6"`.
+/// A ratio: `0.6`, `"0.6"` or `"60 %"`.
 pub type Ratio = WithUnit<Fraction>;
 
 /// A type that scenarios write as a string with a unit.
@@ -29,6 +29,13 @@ pub trait UnitText: FromStr<Err: fmt::Display> {
     const NAME: &'static str;
     /// A description of the expected string, with an example.
     const EXPECTED: &'static str;
+    /// Whether a number without quotes is allowed, because the quantity has no unit.
+    const ALLOWS_NUMBERS: bool = false;
+
+    /// Parses the text of a scenario.
+    fn parse_text(text: &str) -> Result<Self, Self::Err> {
+        text.parse()
+    }
 }
 
 impl UnitText for Picos {
@@ -49,7 +56,24 @@ impl UnitText for Bytes {
 }
 impl UnitText for Fraction {
     const NAME: &'static str = "Part";
-    const EXPECTED: &'static str = "a decimal number as a string: \"0.6\"";
+    const EXPECTED: &'static str = "a number or a percentage: 0.6, \"0.6\" or \"60 %\"";
+    const ALLOWS_NUMBERS: bool = true;
+
+    fn parse_text(text: &str) -> Result<Self, Self::Err> {
+        match text.trim().strip_suffix('%').and_then(|percent| divide_by_100(percent.trim())) {
+            Some(decimal) => decimal.parse(),
+            None => text.parse(),
+        }
+    }
+}
+
+/// Divides a decimal number by 100 without rounding, by moving its point. Returns `None` if the text has another form.
+fn divide_by_100(number: &str) -> Option<String> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let is_valid = !whole.is_empty() && whole.chars().chain(fraction.chars()).all(|c| c.is_ascii_digit());
+    let whole = format!("{whole:0>3}");
+    let (before, after) = whole.split_at(whole.len().checked_sub(2)?);
+    is_valid.then(|| format!("{before}.{after}{fraction}"))
 }
 
 impl<'de, T: UnitText> Deserialize<'de> for WithUnit<T> {
@@ -63,10 +87,26 @@ impl<'de, T: UnitText> Deserialize<'de> for WithUnit<T> {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                text.parse().map(WithUnit).map_err(|error| E::custom(format!("{text:?}: {error}")))
+                T::parse_text(text).map(WithUnit).map_err(|error| E::custom(format!("{text:?}: {error}")))
+            }
+
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
+                if T::ALLOWS_NUMBERS {
+                    self.visit_str(&number.to_string())
+                } else {
+                    Err(E::invalid_type(Unexpected::Signed(number), &self))
+                }
+            }
+
+            fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
+                if T::ALLOWS_NUMBERS {
+                    self.visit_str(&number.to_string())
+                } else {
+                    Err(E::invalid_type(Unexpected::Float(number), &self))
+                }
             }
         }
-        deserializer.deserialize_str(UnitVisitor(core::marker::PhantomData))
+        deserializer.deserialize_any(UnitVisitor(core::marker::PhantomData))
     }
 }
 
@@ -76,7 +116,11 @@ impl<T: UnitText> JsonSchema for WithUnit<T> {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "description": T::EXPECTED })
+        if T::ALLOWS_NUMBERS {
+            json_schema!({ "type": ["string", "number"], "description": T::EXPECTED })
+        } else {
+            json_schema!({ "type": "string", "description": T::EXPECTED })
+        }
     }
 }
 
@@ -194,5 +238,38 @@ impl JsonSchema for Scalar {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": ["string", "number", "boolean"] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn percentages_are_divided_exactly() {
+        let divide = |text| divide_by_100(text);
+        assert_eq!(divide("60").as_deref(), Some("0.60"));
+        assert_eq!(divide("7.5").as_deref(), Some("0.075"));
+        assert_eq!(divide("100").as_deref(), Some("1.00"));
+        assert_eq!(divide("12345.6").as_deref(), Some("123.456"));
+        for text in ["", "-1", "1e2", "1.2.3", "."] {
+            assert_eq!(divide(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_ratio_is_a_number_a_string_or_a_percentage() {
+        let read =
+            |text: &str| toml::from_str::<BTreeMap<String, Ratio>>(text).expect("the ratio is valid")["load"];
+        assert_eq!(read("load = \"60 %\""), read("load = \"0.6\""));
+        assert_eq!(read("load = 0.6"), read("load = \"0.6\""));
+        assert_eq!(read("load = 1"), read("load = \"1\""));
+    }
+
+    #[test]
+    fn other_quantities_need_a_unit() {
+        assert!(toml::from_str::<BTreeMap<String, Time>>("start = 3").is_err());
+        assert!(toml::from_str::<BTreeMap<String, Time>>("start = \"60 %\"").is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! A scenario's traffic patterns and phases.
 
 use super::text::{OneOrMore, Rate, Ratio, Size, Time};
+use poseidon_traces::StartUnit;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -54,12 +55,36 @@ pub struct TrafficSpec {
     pub partners: Option<u32>,
     /// The offered load as a fraction of the capacity; at most 1.
     pub load: Option<Ratio>,
-    /// The name of a published message size distribution.
+    /// The message size distribution: the name of a published one (`poseidon list workloads`), or a file with the
+    /// columns `size_bytes,cdf` or HPCC's `bytes percent`. A name with a dot or a slash is a file, relative to the
+    /// folder of the scenario.
     pub sizes: Option<String>,
     /// The destinations of `poisson-flows`; defaults to `other-racks`.
     pub destinations: Option<DestinationSpec>,
     /// The name of another traffic pattern. Flows take the same uplink as the first flow of that pattern.
     pub share_uplink_of: Option<String>,
+    /// The file of `flow-list`, relative to the folder of the scenario.
+    pub file: Option<String>,
+    /// The format of `file`; by default, `htsim` for `.cm` and `.tm`, `csv` for `.csv`.
+    pub format: Option<FlowFormatSpec>,
+    /// The unit of start times in an htsim file, which differs between its programs.
+    pub start_unit: Option<StartUnitSpec>,
+    /// The algorithm of a `collective`, such as `ring-all-reduce` (`poseidon list collectives`).
+    pub algorithm: Option<String>,
+    /// The number of parts of the data that a `collective` transfers independently of each other, each over its own
+    /// connections (default: 1).
+    pub channels: Option<u32>,
+    /// The largest message of a `collective`. Larger transfers are split into messages of this size, which are
+    /// pipelined.
+    pub chunk: Option<Size>,
+    /// The number of times that a `collective` runs (default: 1).
+    pub repetitions: Option<u32>,
+    /// The time that each rank computes before it starts the next repetition of a `collective` (default: 0).
+    pub compute: Option<Time>,
+    /// The number of consecutive ranks that form a server, for hierarchical collectives.
+    pub ranks_per_server: Option<u32>,
+    /// The file with the bytes that each rank sends to each rank, for `all-to-allv`: a square matrix, one row per line.
+    pub matrix: Option<String>,
 }
 
 impl TrafficSpec {
@@ -73,7 +98,9 @@ impl TrafficSpec {
             | TrafficKind::UniformRandom
             | TrafficKind::PoissonFlows
             | TrafficKind::Requests
-            | TrafficKind::ClosedLoop => false,
+            | TrafficKind::ClosedLoop
+            | TrafficKind::FlowList
+            | TrafficKind::Collective => false,
         }
     }
 }
@@ -93,19 +120,70 @@ pub enum TrafficKind {
     RotatingIncast,
     /// Fixed-size messages to random hosts. Keys: from, to, count, size, rate, fresh, partners, start, until.
     UniformRandom,
-    /// Flows with random sizes and start times at a given load, from every host. Keys: load, sizes, rate,
-    /// destinations, start, until. The load is a fraction of `rate` per host, or of the host's link rate if `rate`
+    /// Flows with random sizes and start times at a given load. Keys: from (all hosts by default), to (instead of
+    /// destinations), count, load, sizes, rate, destinations, start, until. The load is a fraction of `rate` per host, or of the host's link rate if `rate`
     /// is not set.
     PoissonFlows,
     /// Clients request files, and several servers in another rack send each file at once. Keys: from (the clients;
-    /// all hosts by default), count, fan, size (of the file), every, start, until.
+    /// all hosts by default), to (the servers; all hosts by default), count, fan, size (of the file), every, start, until.
     Requests,
     /// Each sender sends its next message when the previous message has been acknowledged. Keys: from, to, count, size,
     /// messages, think, fresh, spread, start.
     ClosedLoop,
-    /// Each host sends to one other host, chosen at random; long flows if no size is given. Keys: from, count, size,
-    /// start.
+    /// Each host sends to one other host, chosen at random; long flows if no size is given. Keys: from, to (by default,
+    /// the senders themselves), count, size, start.
     Permutation,
+    /// The flows of a file. Keys: file, format, start-unit.
+    FlowList,
+    /// A collective operation of machine learning. Keys: algorithm, from (the ranks, in order; all hosts by default),
+    /// count, size, channels, chunk, repetitions, compute, ranks-per-server, matrix, start.
+    Collective,
+}
+
+/// The format of a flow list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowFormatSpec {
+    /// Columns named by a header: `from,to,size_bytes,start_us`, optionally `priority`. Priorities in other formats
+    /// have another meaning and are ignored.
+    Csv,
+    /// The flow files of HPCC's ns-3 simulator: `src dst pg dport bytes start_seconds`.
+    Hpcc,
+    /// A connection matrix of htsim (`.cm`).
+    Htsim,
+}
+
+/// The unit of start times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+pub enum StartUnitSpec {
+    /// Picoseconds, as in csg-htsim.
+    #[serde(rename = "ps")]
+    Picoseconds,
+    /// Nanoseconds.
+    #[serde(rename = "ns")]
+    Nanoseconds,
+    /// Microseconds, as in uet-htsim.
+    #[serde(rename = "us")]
+    Microseconds,
+    /// Milliseconds.
+    #[serde(rename = "ms")]
+    Milliseconds,
+    /// Seconds.
+    #[serde(rename = "s")]
+    Seconds,
+}
+
+impl StartUnitSpec {
+    /// Returns the unit for the file readers.
+    pub const fn unit(self) -> StartUnit {
+        match self {
+            Self::Picoseconds => StartUnit::Picoseconds,
+            Self::Nanoseconds => StartUnit::Nanoseconds,
+            Self::Microseconds => StartUnit::Microseconds,
+            Self::Milliseconds => StartUnit::Milliseconds,
+            Self::Seconds => StartUnit::Seconds,
+        }
+    }
 }
 
 /// The hosts from which `poisson-flows` draws destinations, with equal probability.

@@ -1,7 +1,7 @@
 //! Writes rows as CSV: a header and one line per row. A missing value is an empty field. Floats are written with enough
 //! digits to be read back exactly.
 
-use super::{Cause, RowFile, TableInfo, Value};
+use super::{Cause, LabelSet, RowFile, TableInfo, Value};
 use ::csv::Writer;
 use core::fmt::Write;
 use std::fs::File;
@@ -23,8 +23,8 @@ impl Csv {
 }
 
 impl RowFile for Csv {
-    fn write_row(&mut self, values: &[Value<'_>]) -> Result<(), Cause> {
-        for value in values {
+    fn write_row(&mut self, labels: &LabelSet<'_>, values: &[Value<'_>]) -> Result<(), Cause> {
+        for value in labels.values.iter().chain(values) {
             self.field.clear();
             match value {
                 Value::Integer(integer) => write!(self.field, "{integer}")?,

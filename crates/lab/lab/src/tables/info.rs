@@ -125,6 +125,26 @@ impl ColumnInfo {
     }
 }
 
+/// The first columns of every table.
+const CELL: ColumnInfo =
+    ColumnInfo::text("cell", "the cell of the run, as the command prints it; empty if there is no sweep");
+const SEED: ColumnInfo = ColumnInfo::index("seed", "the seed of the run");
+
+/// The next columns of a table whose rows belong to a connection.
+const TRAFFIC: ColumnInfo =
+    ColumnInfo::text("traffic", "the traffic pattern of the connection; missing if it has none").optional();
+const LAW: ColumnInfo = ColumnInfo::text("law", "the law of the connection, by its name in the scenario");
+
+/// The columns that name a row's cell, seed, connection or queue.
+const LABELS: [&str; 5] = ["cell", "seed", "traffic", "law", "queue"];
+
+impl TableInfo {
+    /// Returns the number of columns at the start of the table that name a row's cell, seed, connection or queue.
+    pub(super) fn label_count(&self) -> usize {
+        self.columns.iter().take_while(|column| LABELS.contains(&column.name)).count()
+    }
+}
+
 /// An index into [`TABLES`].
 #[derive(Clone, Copy)]
 pub(super) enum Table {
@@ -144,13 +164,14 @@ pub const TABLES: &[TableInfo] = &[
         name: "messages",
         description: "a message that was acknowledged whole, in order of that time",
         columns: &[
+            CELL,
+            SEED,
+            TRAFFIC,
+            LAW,
             ColumnInfo::index("message", "its index in the plan"),
-            ColumnInfo::text("group", "the pattern it belongs to; missing where it belongs to none")
-                .optional(),
             ColumnInfo::index("connection", "its connection's index in the plan"),
             ColumnInfo::index("from", "the host that sent it"),
             ColumnInfo::index("to", "the host that received it"),
-            ColumnInfo::text("law", "the law of its connection"),
             ColumnInfo::integer("start_ps", Unit::Picoseconds, "when the application handed it over"),
             ColumnInfo::integer(
                 "acknowledged_ps",
@@ -170,6 +191,10 @@ pub const TABLES: &[TableInfo] = &[
         name: "received",
         description: "a message that is whole at its receiver",
         columns: &[
+            CELL,
+            SEED,
+            TRAFFIC,
+            LAW,
             ColumnInfo::index("message", "its index in the plan"),
             ColumnInfo::time("when its last missing byte arrived"),
         ],
@@ -178,6 +203,10 @@ pub const TABLES: &[TableInfo] = &[
         name: "drops",
         description: "a packet that a switch dropped",
         columns: &[
+            CELL,
+            SEED,
+            TRAFFIC,
+            LAW,
             ColumnInfo::time("when"),
             ColumnInfo::index("switch", "the switch"),
             ColumnInfo::index("connection", "the connection that the packet belonged to"),
@@ -190,8 +219,15 @@ pub const TABLES: &[TableInfo] = &[
     },
     TableInfo {
         name: "queues",
-        description: "a watched queue at one instant",
+        description: "a watched queue at one instant; a port with two names has two rows",
         columns: &[
+            CELL,
+            SEED,
+            ColumnInfo::text(
+                "queue",
+                "the name of the queue in `observe.queues`; missing for other ports of a watched buffer",
+            )
+            .optional(),
             ColumnInfo::time("when"),
             ColumnInfo::index("switch", "the switch"),
             ColumnInfo::index("port", "the egress port"),
@@ -212,6 +248,10 @@ pub const TABLES: &[TableInfo] = &[
         name: "senders",
         description: "a watched connection at its sender, at one instant",
         columns: &[
+            CELL,
+            SEED,
+            TRAFFIC,
+            LAW,
             ColumnInfo::time("when"),
             ColumnInfo::index("connection", "its index in the plan"),
             ColumnInfo::window(),
@@ -227,6 +267,10 @@ pub const TABLES: &[TableInfo] = &[
         name: "receivers",
         description: "a watched connection at its receiver, at one instant",
         columns: &[
+            CELL,
+            SEED,
+            TRAFFIC,
+            LAW,
             ColumnInfo::time("when"),
             ColumnInfo::index("connection", "its index in the plan"),
             ColumnInfo::integer(
@@ -240,6 +284,10 @@ pub const TABLES: &[TableInfo] = &[
         name: "decisions",
         description: "what the law of a watched connection saw in one ACK, and what it allows from then on",
         columns: &[
+            CELL,
+            SEED,
+            TRAFFIC,
+            LAW,
             ColumnInfo::time("when"),
             ColumnInfo::index("connection", "its index in the plan"),
             ColumnInfo::index("packet", "the packet that caused the ACK, by its number in the connection"),
@@ -281,6 +329,20 @@ mod tests {
             let is_number = matches!(column.kind, ColumnKind::Integer | ColumnKind::Real);
             assert_eq!(is_number, column.unit != Unit::None, "{}", column.name);
             assert!(!column.description.is_empty());
+        }
+    }
+
+    #[test]
+    fn every_table_names_its_cell_and_its_connection_or_queue() {
+        for table in TABLES {
+            let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
+            let expected: &[&str] = if table.name == "queues" {
+                &["cell", "seed", "queue"]
+            } else {
+                &["cell", "seed", "traffic", "law"]
+            };
+            assert_eq!(&names[..table.label_count()], expected, "{}", table.name);
+            assert_eq!(names.contains(&"law"), table.name != "queues", "a queue has no law: {}", table.name);
         }
     }
 

@@ -8,18 +8,19 @@
 mod csv;
 mod info;
 mod parquet;
+mod parquet_labels;
 
 pub use info::{ColumnInfo, ColumnKind, TABLES, TableInfo, Unit};
 
-use core::ops::ControlFlow;
+use crate::resolve::ResolvedRun;
+use core::ops::{ControlFlow, Range};
 use info::Table;
-use poseidon_plan::Plan;
-use poseidon_plan::patterns::Group;
 use poseidon_plan::records::{
     DecisionRow, DropCause, DropRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow,
     Sink,
 };
-use poseidon_types::Packets;
+use poseidon_plan::{Plan, SwitchPort};
+use poseidon_types::{ConnectionId, MessageId, Packets};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -76,6 +77,56 @@ pub enum TableError {
 /// The cause of a write error, in either format.
 type Cause = Box<dyn core::error::Error + Send + Sync>;
 
+/// The names that the rows of a run contain, so that a row explains itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowLabels<'a> {
+    /// The cell of the run.
+    pub cell: &'a str,
+    /// The traffic patterns, in the order of their connections.
+    pub traffic: Vec<TrafficLabel<'a>>,
+    /// The watched queues. A port may have several names.
+    pub queues: Vec<(SwitchPort, &'a str)>,
+}
+
+/// The names for the connections of a traffic pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrafficLabel<'a> {
+    /// The name of the pattern.
+    pub name: &'a str,
+    /// The scenario's name for the law of the connections.
+    pub law: &'a str,
+    /// The range of connection IDs.
+    pub connections: Range<u32>,
+}
+
+impl<'a> RowLabels<'a> {
+    /// Returns the labels of a run.
+    pub fn new(resolved: &'a ResolvedRun, cell: &'a str) -> Self {
+        let groups = resolved.groups.iter();
+        let traffic = groups.map(|group| TrafficLabel {
+            name: &group.name,
+            law: &group.law,
+            connections: group.connections.clone(),
+        });
+        let queues = resolved.queues.iter().map(|queue| (queue.port, queue.name.as_str()));
+        Self { cell, traffic: traffic.collect(), queues: queues.collect() }
+    }
+
+    /// Returns the index of a connection's traffic pattern.
+    fn traffic_index(&self, connection: ConnectionId) -> Option<usize> {
+        let connection = connection.get();
+        let index = self.traffic.partition_point(|traffic| traffic.connections.end <= connection);
+        self.traffic.get(index).filter(|traffic| traffic.connections.contains(&connection)).map(|_| index)
+    }
+}
+
+/// The values of a row's first columns, which name its cell, seed, connection or queue.
+struct LabelSet<'a> {
+    /// A number that identifies the values within a table.
+    id: usize,
+    values: &'a [Value<'a>],
+}
+
 /// A sink that writes each row to the file for its kind of row.
 ///
 /// After an error, the sink discards rows and interrupts the run at the next progress report.
@@ -83,10 +134,7 @@ pub struct TableSink<'p> {
     folder: PathBuf,
     format: Format,
     plan: &'p Plan,
-    /// For each message in the plan, the index of its group in `group_names`.
-    message_groups: Vec<u32>,
-    /// The group names. The first entry is for messages without a group.
-    group_names: Vec<Option<&'p str>>,
+    labels: RowLabels<'p>,
     /// The files, in the order of [`TABLES`].
     files: Vec<Option<OpenFile>>,
     error: Option<TableError>,
@@ -110,21 +158,10 @@ impl Drop for TemporaryFile {
 }
 
 impl<'p> TableSink<'p> {
-    /// Creates a sink for a run of `plan`. `folder` is created along with the first file. A message that is in several
-    /// `groups` is assigned to the first of these groups.
-    pub fn new(folder: &Path, format: Format, plan: &'p Plan, groups: &'p [Group]) -> Self {
-        let mut group_names = vec![None];
-        let mut message_groups = vec![0; plan.messages.len()];
-        for (index, group) in (1..).zip(groups) {
-            group_names.push(Some(group.name.as_str()));
-            for message in &group.messages {
-                if let Some(group @ 0) = message_groups.get_mut(message.index()) {
-                    *group = index;
-                }
-            }
-        }
+    /// Creates a sink for a run of `plan`. `folder` is created along with the first file.
+    pub fn new(folder: &Path, format: Format, plan: &'p Plan, labels: RowLabels<'p>) -> Self {
         let files = TABLES.iter().map(|_| None).collect();
-        Self { folder: folder.into(), format, plan, message_groups, group_names, files, error: None }
+        Self { folder: folder.into(), format, plan, labels, files, error: None }
     }
 
     /// Closes the files and lists them, or returns the first error of the run. After an error, the other files are
@@ -158,26 +195,63 @@ impl<'p> TableSink<'p> {
         TemporaryFile(self.folder.join(format!(".{}.{}.part", self.file_name(info), std::process::id())))
     }
 
+    /// Writes a row that belongs to a connection.
+    fn write_for_connection(&mut self, table: Table, connection: ConnectionId, values: &[Value<'_>]) {
+        let labels = &self.labels;
+        let (id, name, law) = match labels.traffic_index(connection) {
+            Some(index) => {
+                let TrafficLabel { name, law, .. } = labels.traffic[index];
+                (index, Value::Text(name), law)
+            }
+            None => {
+                let (index, law) = self.law_of(connection);
+                (labels.traffic.len() + index, Value::Missing, law)
+            }
+        };
+        let values_of_labels = [Value::Text(labels.cell), self.plan.seed.into(), name, Value::Text(law)];
+        self.write(table, &LabelSet { id, values: &values_of_labels }, values);
+    }
+
+    /// Returns the index and the name of a connection's built-in law. The name of an unknown law is empty.
+    fn law_of(&self, connection: ConnectionId) -> (usize, &'p str) {
+        let connection = self.plan.connections.get(connection.index());
+        let index = connection.map_or(self.plan.laws.len(), |connection| connection.law as usize);
+        (index, self.plan.laws.get(index).map_or("", |law| law.law_name()))
+    }
+
+    /// Returns the connection of a message.
+    fn connection_of(&self, message: MessageId) -> ConnectionId {
+        self.plan.messages[message.index()].connection
+    }
+
     /// Writes a row, or stores the first error.
-    fn write<const COLUMNS: usize>(&mut self, table: Table, values: [Value<'_>; COLUMNS]) {
+    fn write(&mut self, table: Table, labels: &LabelSet<'_>, values: &[Value<'_>]) {
         if self.error.is_none()
-            && let Err(error) = self.try_write(table, &values)
+            && let Err(error) = self.try_write(table, labels, values)
         {
             self.error = Some(error);
         }
     }
 
-    fn try_write(&mut self, table: Table, values: &[Value<'_>]) -> Result<(), TableError> {
+    fn try_write(
+        &mut self,
+        table: Table,
+        labels: &LabelSet<'_>,
+        values: &[Value<'_>],
+    ) -> Result<(), TableError> {
         let index = table as usize;
         let info = &TABLES[index];
-        debug_assert_eq!(values.len(), info.columns.len(), "{} needs one value per column", info.name);
+        let count = labels.values.len() + values.len();
+        debug_assert_eq!(count, info.columns.len(), "{} needs one value per column", info.name);
         if self.files[index].is_none() {
             let temporary = self.temporary_file(info);
             self.files[index] = Some(OpenFile { file: self.create(info, &temporary)?, rows: 0, temporary });
         }
         let Some(open) = &mut self.files[index] else { return Ok(()) };
         open.rows += 1;
-        open.file.write_row(values).map_err(|error| TableError::Write { path: self.path(info), error })
+        open.file
+            .write_row(labels, values)
+            .map_err(|error| TableError::Write { path: self.path(info), error })
     }
 
     fn create(&self, info: &TableInfo, temporary: &TemporaryFile) -> Result<Box<dyn RowFile>, TableError> {
@@ -194,19 +268,16 @@ impl<'p> TableSink<'p> {
 
 impl Sink for TableSink<'_> {
     fn record_message(&mut self, row: MessageRow) {
-        let plan = self.plan;
-        let connection = plan.messages[row.message.index()].connection;
-        let endpoints = plan.connections[connection.index()];
-        let group = self.group_names[self.message_groups[row.message.index()] as usize];
-        self.write(
+        let connection = self.connection_of(row.message);
+        let endpoints = self.plan.connections[connection.index()];
+        self.write_for_connection(
             Table::Messages,
-            [
+            connection,
+            &[
                 row.message.get().into(),
-                group.map_or(Value::Missing, Value::Text),
                 connection.get().into(),
                 endpoints.from.get().into(),
                 endpoints.to.get().into(),
-                Value::Text(plan.laws[endpoints.law as usize].law_name()),
                 row.start.get().into(),
                 row.acknowledged.get().into(),
                 (row.acknowledged - row.start).get().into(),
@@ -217,7 +288,9 @@ impl Sink for TableSink<'_> {
     }
 
     fn record_received(&mut self, row: ReceivedRow) {
-        self.write(Table::Received, [row.message.get().into(), row.time.get().into()]);
+        let connection = self.connection_of(row.message);
+        let values = [row.message.get().into(), row.time.get().into()];
+        self.write_for_connection(Table::Received, connection, &values);
     }
 
     fn record_drop(&mut self, row: DropRow) {
@@ -225,9 +298,10 @@ impl Sink for TableSink<'_> {
             DropCause::Buffer => "buffer",
             DropCause::Link => "link",
         };
-        self.write(
+        self.write_for_connection(
             Table::Drops,
-            [
+            row.connection,
+            &[
                 row.time.get().into(),
                 row.switch.get().into(),
                 row.connection.get().into(),
@@ -238,23 +312,39 @@ impl Sink for TableSink<'_> {
     }
 
     fn record_queue(&mut self, row: QueueRow) {
-        self.write(
-            Table::Queues,
-            [
-                row.time.get().into(),
-                row.switch.get().into(),
-                row.port.get().into(),
-                row.queued.get().into(),
-                row.delay.get().into(),
-                row.sent.get().into(),
-            ],
-        );
+        let port = SwitchPort::new(row.switch, row.port);
+        let [cell, seed] = [Value::Text(self.labels.cell), self.plan.seed.into()];
+        let values = [
+            row.time.get().into(),
+            row.switch.get().into(),
+            row.port.get().into(),
+            row.queued.get().into(),
+            row.delay.get().into(),
+            row.sent.get().into(),
+        ];
+        let mut has_name = false;
+        for id in 0..self.labels.queues.len() {
+            let (named_port, name) = self.labels.queues[id];
+            if named_port == port {
+                has_name = true;
+                self.write(
+                    Table::Queues,
+                    &LabelSet { id, values: &[cell, seed, Value::Text(name)] },
+                    &values,
+                );
+            }
+        }
+        if !has_name {
+            let id = self.labels.queues.len();
+            self.write(Table::Queues, &LabelSet { id, values: &[cell, seed, Value::Missing] }, &values);
+        }
     }
 
     fn record_sender(&mut self, row: SenderRow) {
-        self.write(
+        self.write_for_connection(
             Table::Senders,
-            [
+            row.connection,
+            &[
                 row.time.get().into(),
                 row.connection.get().into(),
                 row.window.into(),
@@ -265,16 +355,18 @@ impl Sink for TableSink<'_> {
     }
 
     fn record_receiver(&mut self, row: ReceiverRow) {
-        self.write(
+        self.write_for_connection(
             Table::Receivers,
-            [row.time.get().into(), row.connection.get().into(), row.received.get().into()],
+            row.connection,
+            &[row.time.get().into(), row.connection.get().into(), row.received.get().into()],
         );
     }
 
     fn record_decision(&mut self, row: DecisionRow) {
-        self.write(
+        self.write_for_connection(
             Table::Decisions,
-            [
+            row.connection,
+            &[
                 row.time.get().into(),
                 row.connection.get().into(),
                 row.packet.into(),
@@ -323,8 +415,8 @@ impl From<Packets> for Value<'_> {
 
 /// A file of rows.
 trait RowFile {
-    /// Writes a row, with one value per column.
-    fn write_row(&mut self, values: &[Value<'_>]) -> Result<(), Cause>;
+    /// Writes a row, with one value per column. The labels are the values of the first columns.
+    fn write_row(&mut self, labels: &LabelSet<'_>, values: &[Value<'_>]) -> Result<(), Cause>;
 
     /// Writes buffered rows and the footer. No more rows may be written.
     fn close(&mut self) -> Result<(), Cause>;

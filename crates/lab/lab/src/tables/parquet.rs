@@ -3,7 +3,8 @@
 //! Rows are buffered until they fill a row group. Once a group is written, only its footer entry stays in memory.
 //! The footer comes last, so a file that is not closed cannot be read.
 
-use super::{Cause, ColumnInfo, ColumnKind, RowFile, TableInfo, Unit, Value};
+use super::parquet_labels::{LabelColumns, ROWS_PER_GROUP};
+use super::{Cause, ColumnInfo, ColumnKind, LabelSet, RowFile, TableInfo, Unit, Value};
 use ::parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical};
 use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use ::parquet::errors::ParquetError;
@@ -14,12 +15,11 @@ use ::parquet::schema::types::{ColumnPath, Type};
 use std::fs::File;
 use std::sync::Arc;
 
-/// The number of rows per row group. A row group of the widest table takes a few MB.
-const ROWS_PER_GROUP: usize = 65_536;
-
 /// A Parquet file of rows.
 pub(super) struct Parquet {
     writer: SerializedFileWriter<File>,
+    labels: LabelColumns,
+    /// The columns after the labels.
     columns: Vec<Column>,
     /// The number of buffered rows.
     buffered_rows: usize,
@@ -29,14 +29,16 @@ impl Parquet {
     /// Creates a table and stores the column descriptions in the file metadata.
     pub(super) fn new(file: File, info: &TableInfo) -> Result<Self, Cause> {
         let writer = SerializedFileWriter::new(file, Arc::new(schema(info)?), Arc::new(properties(info)))?;
-        let columns =
-            info.columns.iter().map(|column| Column::new(column.kind, column.is_optional)).collect();
-        Ok(Self { writer, columns, buffered_rows: 0 })
+        let others = &info.columns[info.label_count()..];
+        let columns = others.iter().map(|column| Column::new(column.kind, column.is_optional)).collect();
+        let labels = LabelColumns::new(&info.columns[..info.label_count()], &writer);
+        Ok(Self { writer, labels, columns, buffered_rows: 0 })
     }
 
     /// Writes the buffered rows as a row group.
     fn write_group(&mut self) -> Result<(), ParquetError> {
         let mut group = self.writer.next_row_group()?;
+        self.labels.write(&mut group)?;
         for column in &mut self.columns {
             let Some(mut writer) = group.next_column()? else { break };
             column.write(&mut writer)?;
@@ -49,7 +51,8 @@ impl Parquet {
 }
 
 impl RowFile for Parquet {
-    fn write_row(&mut self, values: &[Value<'_>]) -> Result<(), Cause> {
+    fn write_row(&mut self, labels: &LabelSet<'_>, values: &[Value<'_>]) -> Result<(), Cause> {
+        self.labels.push(labels);
         for (column, value) in self.columns.iter_mut().zip(values) {
             column.push(*value);
         }

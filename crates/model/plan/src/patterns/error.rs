@@ -47,6 +47,49 @@ pub enum PatternError {
         /// The end of the interval.
         until: Picos,
     },
+    /// The collective algorithm needs a power of two of ranks.
+    NotPowerOfTwo {
+        /// The number of ranks.
+        ranks: usize,
+    },
+    /// The collective algorithm needs to know how many ranks form a server.
+    MissingServerSize,
+    /// The ranks do not fill a whole number of servers.
+    IncompleteServer {
+        /// The number of ranks.
+        ranks: usize,
+        /// The number of ranks per server.
+        ranks_per_server: u32,
+    },
+    /// The collective algorithm needs a matrix of sizes.
+    MissingMatrix,
+    /// The matrix of sizes does not have one row and one column per rank.
+    MatrixShape {
+        /// The number of ranks.
+        ranks: usize,
+        /// The first rank whose row does not have one entry per rank, or `None` if the number of rows is wrong.
+        row: Option<usize>,
+        /// The number of entries in this row, or the number of rows.
+        actual: usize,
+    },
+    /// The matrix of sizes sends no data between different ranks.
+    EmptyMatrix,
+    /// The collective algorithm does not use this setting.
+    UnusedSetting {
+        /// The setting.
+        setting: &'static str,
+        /// The name of the algorithm.
+        algorithm: &'static str,
+    },
+    /// A collective has too many channels.
+    TooManyChannels {
+        /// The number of channels.
+        channels: u32,
+        /// The maximum number of channels.
+        limit: u32,
+    },
+    /// The pattern has more than 2^32 messages, or more than 2^32 repetitions times ranks.
+    TooManyMessages,
 }
 
 impl fmt::Display for PatternError {
@@ -71,6 +114,39 @@ impl fmt::Display for PatternError {
             Self::EmptyInterval { from, until } => {
                 write!(f, "it begins at {from} and ends at {until}: move the end after the beginning")
             }
+            Self::NotPowerOfTwo { ranks } => {
+                write!(f, "the algorithm needs 2, 4, 8, ... ranks but has {ranks}: choose a ring or a tree")
+            }
+            Self::MissingServerSize => {
+                f.write_str("the algorithm needs the number of ranks per server: set ranks-per-server")
+            }
+            Self::IncompleteServer { ranks, ranks_per_server } => write!(
+                f,
+                "{ranks} ranks do not fill servers of {ranks_per_server} ranks: choose a divisor of {ranks}"
+            ),
+            Self::MissingMatrix => f.write_str("the algorithm needs a matrix of sizes: set matrix"),
+            Self::MatrixShape { ranks, row: Some(row), actual } => {
+                write!(
+                    f,
+                    "the matrix row of rank {row} has {actual} entries, but there are {ranks} ranks: \
+                     write one entry per rank"
+                )
+            }
+            Self::MatrixShape { ranks, row: None, actual } => {
+                write!(f, "the matrix has {actual} rows, but there are {ranks} ranks: write one row per rank")
+            }
+            Self::EmptyMatrix => {
+                f.write_str("the matrix sends no data between different ranks: raise an entry above zero")
+            }
+            Self::UnusedSetting { setting, algorithm } => {
+                write!(f, "{algorithm} does not use {setting}: remove it")
+            }
+            Self::TooManyChannels { channels, limit } => {
+                write!(f, "{channels} channels are too many: use at most {limit}")
+            }
+            Self::TooManyMessages => f.write_str(
+                "the pattern has more than 2^32 messages: use fewer ranks or repetitions, or larger chunks",
+            ),
         }
     }
 }

@@ -14,7 +14,7 @@
 //! | [`PoissonFlows`] | Poisson flow arrivals with a size distribution | PowerTCP section 4.1; VAI + SF section VI-A |
 //! | [`Requests`] | several servers in a rack respond to one client | PowerTCP section 4.1 |
 //! | [`Permutation`] | each host sends to one other host | a common worst case for a fabric |
-//! | [`AllToAll`], [`RingAllReduce`], [`TreeAllReduce`] | collectives | machine learning |
+//! | [`Collective`] | collectives of machine learning, with one of the [`ALGORITHMS`] | NCCL; ASTRA-sim |
 //! | [`ClosedLoop`] | each message starts after the previous message | RPM fig. 5 |
 //! | [`FlowList`] | flows listed in a file | user traces |
 //!
@@ -48,46 +48,46 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 
-mod all_to_all;
 mod arrivals;
 mod closed_loop;
+mod collective_runs;
+pub mod collectives;
 mod error;
 mod flow_list;
 mod group;
 mod incast;
 mod long_flows;
+mod operation;
 mod pairs;
 mod permutation;
 mod phases;
 mod poisson_flows;
 mod racks;
 mod requests;
-mod ring;
 mod rotating_incast;
 mod sizes;
 mod split;
 mod traffic;
-mod tree;
 mod uniform_random;
 mod workloads;
 
-pub use all_to_all::AllToAll;
 pub use closed_loop::{ClosedLoop, ConnectionReuse};
+pub use collective_runs::{CollectiveInfo, CollectiveRuns, RankFinish, RepetitionTimes};
+pub use collectives::{ALGORITHMS, Algorithm, Collective};
 pub use error::{PatternError, TextError};
 pub use flow_list::{Flow, FlowList};
 pub use group::Group;
 pub use incast::{Incast, Stagger};
 pub use long_flows::LongFlows;
+pub use operation::Operation;
 pub use permutation::Permutation;
 pub use phases::{Phase, Phases};
 pub use poisson_flows::{Destinations, PoissonFlows};
 pub use racks::{RackHosts, Racks};
 pub use requests::Requests;
-pub use ring::RingAllReduce;
 pub use rotating_incast::RotatingIncast;
-pub use sizes::{SizeDistribution, SizePoint};
+pub use sizes::{SizeDistribution, SizePoint, SizePointError};
 pub use traffic::Traffic;
-pub use tree::TreeAllReduce;
 pub use uniform_random::{PairConnections, UniformRandom};
 pub use workloads::{WORKLOADS, Workload};
 
@@ -192,7 +192,7 @@ mod tests {
         let sizes = SizeDistribution::named("websearch-powertcp").expect("the workload exists");
         let phases =
             vec![Phase { start: ms(0), flows: pairs.clone() }, Phase { start: ms(5), flows: Vec::new() }];
-        let exact: [(&str, &dyn Pattern); 9] = [
+        let exact: [(&str, &dyn Pattern); 7] = [
             ("long", &LongFlows { ends: pairs.clone(), start, spread: Picos::ZERO, stop: until }),
             ("phases", &Phases { phases, end: until }),
             (
@@ -205,10 +205,8 @@ mod tests {
                     stagger: Stagger::NONE,
                 },
             ),
-            ("permutation", &Permutation { hosts: eight_hosts.clone(), amount, start }),
-            ("all to all", &AllToAll { hosts: eight_hosts.clone(), size, start }),
-            ("ring", &RingAllReduce { hosts: eight_hosts.clone(), size, start, pause: Picos::ZERO }),
-            ("tree", &TreeAllReduce { hosts: eight_hosts.clone(), size, start, pause: Picos::ZERO }),
+            ("permutation", &Permutation { hosts: eight_hosts.clone(), receivers: None, amount, start }),
+            ("ring", &Collective::new(&ALGORITHMS[0], eight_hosts.clone(), size)),
             (
                 "closed loop",
                 &ClosedLoop {
@@ -258,6 +256,7 @@ mod tests {
                 "poisson",
                 &PoissonFlows {
                     racks: racks.clone(),
+                    senders: None,
                     destinations: Destinations::OtherRacks,
                     sizes,
                     load: Fraction::ratio(1, 2),
@@ -271,6 +270,7 @@ mod tests {
                 &Requests {
                     clients: eight_hosts,
                     racks,
+                    servers: None,
                     fan: 2,
                     size,
                     every: Picos::new(50_000_000),

@@ -1,18 +1,21 @@
 //! Poisson flow arrivals with a size distribution and a load.
 
 use super::arrivals::Poisson;
-use super::{Pattern, PatternError, Racks, SizeDistribution, Traffic, TrafficClass};
+use super::error::check_hosts;
+use super::{Pattern, PatternError, Racks, SizeDistribution, Traffic, TrafficClass, count_u32};
 use crate::random::RandomKey;
 use crate::traffic::Amount;
 use poseidon_types::{BitRate, Fraction, HostId, Picos};
 
-/// Every host starts flows at random times. Each flow uses a new connection, and flow sizes follow a distribution.
+/// Hosts start flows at random times. Each flow uses a new connection, and flow sizes follow a distribution.
 ///
 /// The flow arrival rate per host is `load` x `capacity` / mean size, as in HPCC's and PowerTCP's generators.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoissonFlows {
     /// All hosts, grouped by rack.
     pub racks: Racks,
+    /// The hosts that start flows. If `None`, all hosts start flows.
+    pub senders: Option<Vec<HostId>>,
     /// Which hosts may receive a flow.
     pub destinations: Destinations,
     /// The flow size distribution.
@@ -28,7 +31,7 @@ pub struct PoissonFlows {
 }
 
 /// The possible receivers for a host's flows. All of them are equally likely.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destinations {
     /// All other hosts, including hosts in the same rack (HPCC's generator).
     OtherHosts,
@@ -38,18 +41,23 @@ pub enum Destinations {
     ///
     /// Hosts in the last rack send only within their rack, and they receive more traffic than hosts in other racks.
     SameAndLaterRacks,
+    /// These hosts, except for the sender itself. Sorted, without duplicates.
+    Hosts(Vec<HostId>),
 }
 
 impl Pattern for PoissonFlows {
     fn expected_messages(&self) -> f64 {
-        f64::from(self.racks.host_count()) * self.arrivals().map_or(0.0, Poisson::expected_events)
+        let all_hosts = || f64::from(self.racks.host_count());
+        let senders = self.senders.as_ref().map_or_else(all_hosts, |hosts| hosts.len() as f64);
+        senders * self.arrivals().map_or(0.0, Poisson::expected_events)
     }
 
     fn generate(&self, class: &TrafficClass) -> Result<Traffic, PatternError> {
         self.check()?;
         let arrivals = self.arrivals()?;
         let mut traffic = Traffic::default();
-        for from in (0..self.racks.host_count()).map(HostId::new) {
+        let all_hosts = || (0..self.racks.host_count()).map(HostId::new).collect();
+        for from in self.senders.clone().unwrap_or_else(all_hosts) {
             let random = class.host_key(from);
             let (target, size) = (random.named("to"), random.named("size"));
             for (flow, time) in arrivals.events(random.named("gap")) {
@@ -71,7 +79,19 @@ impl PoissonFlows {
 
     fn check(&self) -> Result<(), PatternError> {
         let racks = &self.racks;
-        let actual = match self.destinations {
+        if let Some(senders) = &self.senders {
+            check_hosts(senders, 1)?;
+        }
+        let actual = match &self.destinations {
+            Destinations::Hosts(hosts) => {
+                check_hosts(hosts, 1)?;
+                if let [only] = hosts.as_slice()
+                    && self.senders.as_ref().is_none_or(|senders| senders.contains(only))
+                {
+                    return Err(PatternError::SelfTraffic(*only));
+                }
+                return Ok(());
+            }
             Destinations::OtherHosts => racks.host_count() as usize,
             Destinations::OtherRacks if racks.count() < 2 => return Err(PatternError::SingleRack),
             Destinations::OtherRacks => racks.host_count() as usize,
@@ -88,7 +108,8 @@ impl PoissonFlows {
         let from = from.get();
         let rack = rack.map_or(from..from, |rack| self.racks.host_range(rack));
         // The candidates are all hosts numbered `first` or higher, except for the excluded range.
-        let (first, excluded) = match self.destinations {
+        let (first, excluded) = match &self.destinations {
+            Destinations::Hosts(hosts) => return draw_other_host(hosts, HostId::new(from), random),
             Destinations::OtherHosts => (0, from..from + 1),
             Destinations::OtherRacks => (0, rack),
             Destinations::SameAndLaterRacks => (rack.start, from..from + 1),
@@ -96,6 +117,17 @@ impl PoissonFlows {
         let excluded_count = excluded.end - excluded.start;
         let draw = first + random.below(hosts - first - excluded_count);
         HostId::new(if draw < excluded.start { draw } else { draw + excluded_count })
+    }
+}
+
+/// Draws a host other than `from` uniformly at random. `hosts` is sorted and contains another host.
+fn draw_other_host(hosts: &[HostId], from: HostId, random: RandomKey) -> HostId {
+    match hosts.binary_search(&from) {
+        Ok(position) => {
+            let draw = random.below(count_u32(hosts.len() - 1)) as usize;
+            hosts[if draw < position { draw } else { draw + 1 }]
+        }
+        Err(_) => hosts[random.below(count_u32(hosts.len())) as usize],
     }
 }
 
@@ -108,6 +140,7 @@ mod tests {
     fn powertcp(destinations: Destinations) -> PoissonFlows {
         PoissonFlows {
             racks: Racks::new(&Topology::powertcp_fat_tree()),
+            senders: None,
             destinations,
             sizes: SizeDistribution::named("websearch-powertcp").expect("the workload exists"),
             load: Fraction::ratio(4, 5),
@@ -138,17 +171,19 @@ mod tests {
 
     #[test]
     fn allowed_destinations_are_equally_likely() {
+        let chosen = Destinations::Hosts([3, 40, 41, 200].map(HostId::new).to_vec());
         for destinations in
-            [Destinations::OtherHosts, Destinations::OtherRacks, Destinations::SameAndLaterRacks]
+            [Destinations::OtherHosts, Destinations::OtherRacks, Destinations::SameAndLaterRacks, chosen]
         {
-            let flows = powertcp(destinations);
+            let flows = powertcp(destinations.clone());
             let from = 40;
             let mut counts = vec![0; 256];
             for i in 0..100_000 {
                 let random = RandomKey::new(i, "to");
                 counts[flows.draw_destination(HostId::new(from), random).index()] += 1;
             }
-            let allowed = |host: u32| match destinations {
+            let allowed = |host: u32| match &destinations {
+                Destinations::Hosts(hosts) => host != from && hosts.contains(&HostId::new(host)),
                 Destinations::OtherHosts => host != from,
                 Destinations::OtherRacks => host / 32 != 1,
                 Destinations::SameAndLaterRacks => host >= 32 && host != from,
@@ -181,6 +216,29 @@ mod tests {
             traffic.messages.iter().filter(is_sender).map(|m| (m.start, m.amount)).collect::<Vec<_>>()
         };
         assert_eq!(from_host_0(4), from_host_0(9));
+    }
+
+    #[test]
+    fn only_the_named_senders_start_flows_and_their_flows_stay_the_same() {
+        let class = TrafficClass::new(7, "ws");
+        let all = powertcp(Destinations::OtherHosts);
+        let some = PoissonFlows { senders: Some(vec![HostId::new(3), HostId::new(90)]), ..all.clone() };
+        let flows_of = |traffic: &Traffic, host: u32| {
+            let connections = traffic.connections.iter().filter(|c| c.from == HostId::new(host));
+            connections.map(|connection| connection.to).collect::<Vec<_>>()
+        };
+        let (all, some) = (all.generate(&class).expect("valid"), some.generate(&class).expect("valid"));
+        assert_eq!(flows_of(&some, 3), flows_of(&all, 3));
+        assert_eq!(some.connections.len(), flows_of(&all, 3).len() + flows_of(&all, 90).len());
+    }
+
+    #[test]
+    fn sender_that_is_the_only_destination_is_rejected() {
+        let flows = powertcp(Destinations::Hosts(vec![HostId::new(3)]));
+        let error = Err(PatternError::SelfTraffic(HostId::new(3)));
+        assert_eq!(flows.generate(&TrafficClass::new(7, "ws")), error);
+        let flows = PoissonFlows { senders: Some(vec![HostId::new(4)]), ..flows };
+        assert!(flows.generate(&TrafficClass::new(7, "ws")).is_ok());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::arrivals::Poisson;
 use super::error::{check_above_zero, check_hosts};
 use super::split::{check_parts, split};
 use super::{Pattern, PatternError, Racks, Traffic, TrafficClass, count_u32};
+use crate::random::RandomKey;
 use crate::traffic::Amount;
 use poseidon_types::{Bytes, HostId, Picos};
 
@@ -19,6 +20,8 @@ pub struct Requests {
     pub clients: Vec<HostId>,
     /// The racks that contain the servers.
     pub racks: Racks,
+    /// The servers. If `None`, every host is a server. Racks with fewer than `fan` servers answer no requests.
+    pub servers: Option<Vec<HostId>>,
     /// The number of servers that respond to a request.
     pub fan: u32,
     /// The total size of the responses to one request.
@@ -40,14 +43,14 @@ impl Pattern for Requests {
     fn generate(&self, class: &TrafficClass) -> Result<Traffic, PatternError> {
         self.check()?;
         let arrivals = Poisson::with_mean_gap(self.every.get() as f64, self.start, self.until)?;
+        let server_racks = self.server_racks()?;
         let mut traffic = Traffic::default();
         for &client in &self.clients {
             let random = class.host_key(client);
             let client_rack = self.racks.rack_of(client).ok_or(PatternError::UnknownHost(client))?;
             for (request, time) in arrivals.events(random.named("gap")) {
-                let draw = random.named("rack").nth(request).below(self.racks.count() - 1);
-                let rack = if draw < client_rack { draw } else { draw + 1 };
-                let mut servers: Vec<HostId> = self.racks.hosts(rack).collect();
+                let draw = random.named("rack").nth(request);
+                let mut servers = draw_other_rack(&server_racks, client_rack, draw)?.to_vec();
                 random.named("servers").nth(request).shuffle(&mut servers);
                 let parts = split(self.size, self.fan as usize);
                 for (server, part) in servers.into_iter().zip(parts) {
@@ -60,18 +63,49 @@ impl Pattern for Requests {
     }
 }
 
+/// Draws a rack other than the client's rack, and returns its servers. The racks are sorted by number.
+fn draw_other_rack(
+    racks: &[(u32, Vec<HostId>)],
+    client_rack: u32,
+    random: RandomKey,
+) -> Result<&[HostId], PatternError> {
+    let own = racks.iter().position(|(rack, _)| *rack == client_rack);
+    let others = count_u32(racks.len() - usize::from(own.is_some()));
+    if others == 0 {
+        return Err(PatternError::SingleRack);
+    }
+    let draw = random.below(others) as usize;
+    let index = if own.is_some_and(|own| draw >= own) { draw + 1 } else { draw };
+    Ok(&racks[index].1)
+}
+
 impl Requests {
+    /// Returns the racks with enough servers, and their servers.
+    fn server_racks(&self) -> Result<Vec<(u32, Vec<HostId>)>, PatternError> {
+        let mut racks = Vec::new();
+        for rack in 0..self.racks.count() {
+            let is_server =
+                |host: &HostId| self.servers.as_ref().is_none_or(|servers| servers.contains(host));
+            let servers: Vec<HostId> = self.racks.hosts(rack).filter(is_server).collect();
+            if servers.len() >= self.fan as usize {
+                racks.push((rack, servers));
+            } else if self.servers.is_none() {
+                let hosts = count_u32(servers.len());
+                return Err(PatternError::RackTooSmall { rack, hosts, fan: self.fan });
+            }
+        }
+        if racks.is_empty() {
+            let actual = self.servers.as_ref().map_or(0, Vec::len);
+            return Err(PatternError::TooFewHosts { needed: self.fan as usize, actual });
+        }
+        Ok(racks)
+    }
+
     fn check(&self) -> Result<(), PatternError> {
         check_hosts(&self.clients, 1)?;
         check_above_zero(self.fan == 0, "fan")?;
         if self.racks.count() < 2 {
             return Err(PatternError::SingleRack);
-        }
-        for rack in 0..self.racks.count() {
-            let hosts = count_u32(self.racks.hosts(rack).len());
-            if hosts < self.fan {
-                return Err(PatternError::RackTooSmall { rack, hosts, fan: self.fan });
-            }
         }
         check_parts(self.size, self.fan as usize)
     }
@@ -89,6 +123,7 @@ mod tests {
         Requests {
             clients: hosts(0..256),
             racks: Racks::new(&Topology::powertcp_fat_tree()),
+            servers: None,
             fan: 10,
             size: Bytes::new(2_000_000),
             every: "62.5 ms".parse().expect("the time is valid"),
@@ -130,6 +165,10 @@ mod tests {
             error(Requests { fan: 33, ..powertcp() }),
             PatternError::RackTooSmall { rack: 0, hosts: 32, fan: 33 }
         );
+        let few = Requests { servers: Some(hosts(0..9)), ..powertcp() };
+        assert_eq!(error(few), PatternError::TooFewHosts { needed: 10, actual: 9 });
+        let own_rack = Requests { servers: Some(hosts(0..32)), ..powertcp() };
+        assert_eq!(error(own_rack), PatternError::SingleRack);
         let unknown = HostId::new(256);
         assert_eq!(
             error(Requests { clients: vec![unknown], ..powertcp() }),

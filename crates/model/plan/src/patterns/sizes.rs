@@ -3,6 +3,7 @@
 use super::error::{TextError, lines};
 use super::workloads::WORKLOADS;
 use crate::random::RandomKey;
+use core::fmt;
 use poseidon_types::Bytes;
 
 /// A flow size distribution, given as CDF points with linear interpolation between them.
@@ -23,7 +24,64 @@ pub struct SizePoint {
     pub cdf: f64,
 }
 
+/// The reason that CDF points do not form a distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SizePointError {
+    /// The first CDF value is not 0, or there is no point.
+    First,
+    /// A size or a CDF value is below that of the previous point, or a CDF value is not a number.
+    Decreasing {
+        /// The index of the point.
+        point: usize,
+    },
+    /// The last CDF value is not 1, or the largest size is zero.
+    Last {
+        /// The index of the point.
+        point: usize,
+    },
+}
+
+impl SizePointError {
+    /// Returns the index of the point that caused the error.
+    pub const fn point(self) -> usize {
+        match self {
+            Self::First => 0,
+            Self::Decreasing { point } | Self::Last { point } => point,
+        }
+    }
+}
+
+impl fmt::Display for SizePointError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::First => "the first CDF value must be 0",
+            Self::Decreasing { .. } => "sizes and CDF values must not decrease",
+            Self::Last { .. } => "the last CDF value must be 1, with a size above zero",
+        })
+    }
+}
+
+impl core::error::Error for SizePointError {}
+
 impl SizeDistribution {
+    /// Creates a distribution from its CDF points.
+    ///
+    /// The first CDF value must be 0 and the last must be 1. Neither sizes nor CDF values may decrease.
+    pub fn from_points(points: Vec<SizePoint>) -> Result<Self, SizePointError> {
+        if points.first().is_none_or(|first| first.cdf != 0.0) {
+            return Err(SizePointError::First);
+        }
+        // The comparison is false for a CDF value that is not a number.
+        let rises = |pair: &[SizePoint]| pair[0].size <= pair[1].size && pair[0].cdf <= pair[1].cdf;
+        if let Some(previous) = points.windows(2).position(|pair| !rises(pair)) {
+            return Err(SizePointError::Decreasing { point: previous + 1 });
+        }
+        if points.last().is_none_or(|last| last.cdf != 1.0 || last.size.is_zero()) {
+            return Err(SizePointError::Last { point: points.len() - 1 });
+        }
+        Ok(Self { points })
+    }
+
     /// Returns a distribution in which all flows have this size.
     pub fn fixed(size: Bytes) -> Self {
         Self { points: vec![SizePoint { size, cdf: 0.0 }, SizePoint { size, cdf: 1.0 }] }
@@ -39,8 +97,7 @@ impl SizeDistribution {
     ///
     /// The first CDF value must be 0 and the last must be 1. Neither column may decrease.
     pub fn parse(text: &str) -> Result<Self, TextError> {
-        let mut points: Vec<SizePoint> = Vec::new();
-        let mut last_line = 1;
+        let (mut points, mut line_numbers) = (Vec::new(), Vec::new());
         let mut lines = lines(text);
         let reject = |line, reason: &str| Err(TextError { line, reason: reason.into() });
         match lines.next() {
@@ -52,19 +109,13 @@ impl SizeDistribution {
             let Some(point) = parse_point(row) else {
                 return reject(line, "write a size in bytes and a CDF value from 0 to 1: \"4000,0.2293\"");
             };
-            match points.last() {
-                None if point.cdf != 0.0 => return reject(line, "the first CDF value must be 0"),
-                Some(previous) if point.size < previous.size || point.cdf < previous.cdf => {
-                    return reject(line, "sizes and CDF values must not decrease");
-                }
-                None | Some(_) => points.push(point),
-            }
-            last_line = line;
+            points.push(point);
+            line_numbers.push(line);
         }
-        if points.last().is_none_or(|last| last.cdf != 1.0 || last.size.is_zero()) {
-            return reject(last_line, "the last CDF value must be 1, with a size above zero");
-        }
-        Ok(Self { points })
+        Self::from_points(points).map_err(|error| TextError {
+            line: line_numbers.get(error.point()).copied().unwrap_or(1),
+            reason: error.to_string(),
+        })
     }
 
     /// Returns the CDF points.
@@ -140,6 +191,21 @@ mod tests {
         assert_eq!((sizes.quantile(0.5).get(), sizes.quantile(0.75).get()), (100, 250));
         let draw = |i| sizes.draw(RandomKey::new(i, "gap")).get();
         assert!((0..10_000).map(draw).all(|size| !(101..200).contains(&size)));
+    }
+
+    #[test]
+    fn invalid_points_are_rejected() {
+        let error = |points: &[(u64, f64)]| {
+            let point = |&(size, cdf): &(u64, f64)| SizePoint { size: Bytes::new(size), cdf };
+            SizeDistribution::from_points(points.iter().map(point).collect())
+                .expect_err("the points are invalid")
+        };
+        assert_eq!(error(&[]), SizePointError::First);
+        assert_eq!(error(&[(1, 0.5), (2, 1.0)]), SizePointError::First);
+        assert_eq!(error(&[(1, 0.0), (9, 0.5), (8, 1.0)]), SizePointError::Decreasing { point: 2 });
+        assert_eq!(error(&[(1, 0.0), (8, f64::NAN), (9, 1.0)]), SizePointError::Decreasing { point: 1 });
+        assert_eq!(error(&[(1, 0.0), (8, 0.5)]), SizePointError::Last { point: 1 });
+        assert_eq!(error(&[(0, 0.0), (0, 1.0)]), SizePointError::Last { point: 1 });
     }
 
     #[test]

@@ -8,9 +8,12 @@
 
 mod edges;
 mod papers;
+mod ports;
+mod rails;
 mod rotor;
 
 pub use edges::{Edge, EdgeError, Edges, Node};
+pub use rails::{Rails, RailsTier};
 pub use rotor::Rotor;
 
 use poseidon_types::{BitRate, HostId, Picos, PortId, SwitchId};
@@ -55,6 +58,8 @@ pub enum Topology {
     Chain(Chain),
     /// Racks connected by a packet switch and a rotating circuit switch.
     Rotor(Rotor),
+    /// Servers with several GPUs and NICs, connected by rails.
+    Rails(Rails),
     /// An arbitrary network, described by a list of links.
     Edges(Edges),
 }
@@ -78,6 +83,32 @@ pub struct Tiers {
     pub rack_link: Link,
     /// The links between aggregation and core switches.
     pub core_link: Link,
+}
+
+/// A switch's position in a network with up to three tiers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// A rack switch.
+    Rack {
+        /// The pod.
+        pod: u32,
+        /// The position in the pod.
+        position: u32,
+    },
+    /// An aggregation switch.
+    Aggregation {
+        /// The pod.
+        pod: u32,
+        /// The position in the pod, which is also the group of core switches above it.
+        group: u32,
+    },
+    /// A core switch.
+    Core {
+        /// The group, which has a link to one aggregation switch per pod.
+        group: u32,
+        /// The position in the group.
+        member: u32,
+    },
 }
 
 /// A chain of switches.
@@ -134,6 +165,7 @@ impl Topology {
             Self::Tiers(t) => t.pods.saturating_mul(t.racks).saturating_mul(t.hosts),
             Self::Chain(c) => c.switches.saturating_mul(c.hosts),
             Self::Rotor(r) => r.racks.saturating_mul(r.hosts),
+            Self::Rails(r) => r.servers.saturating_mul(r.gpus),
             Self::Edges(e) => e.hosts(),
         }
     }
@@ -147,6 +179,7 @@ impl Topology {
             }
             Self::Chain(c) => c.switches,
             Self::Rotor(r) => r.racks.saturating_add(1),
+            Self::Rails(r) => r.servers.saturating_add(r.leaves()).saturating_add(r.spines),
             Self::Edges(e) => e.switches(),
         }
     }
@@ -167,7 +200,19 @@ impl Topology {
             Self::Tiers(t) => t.host_link,
             Self::Chain(c) => c.host_link,
             Self::Rotor(r) => r.host_link,
+            Self::Rails(r) => r.local_link,
             Self::Edges(e) => e.host_link(host),
+        }
+    }
+
+    /// Returns the rate at which a host can send to another host. This is the rate of the host's link, or of the NIC
+    /// behind that link if the NIC is slower.
+    pub fn line_rate(&self, from: HostId, to: HostId) -> BitRate {
+        match self {
+            Self::Rails(r) if r.hops(from, to) > 2 => r.nic_rate(),
+            Self::Rails(_) | Self::Tiers(_) | Self::Chain(_) | Self::Rotor(_) | Self::Edges(_) => {
+                self.host_link(from).rate
+            }
         }
     }
 
@@ -177,6 +222,7 @@ impl Topology {
             Self::Tiers(t) => vec![t.host_link, t.rack_link, t.core_link],
             Self::Chain(c) => vec![c.host_link, c.middle_link],
             Self::Rotor(r) => vec![r.host_link, r.packet_link, r.circuit_link],
+            Self::Rails(r) => vec![r.local_link, r.rail_link, r.spine_link],
             Self::Edges(e) => e.edges().iter().map(|edge| edge.link).collect(),
         }
     }
@@ -203,6 +249,7 @@ impl Topology {
                     vec![r.host_link, r.packet_link, r.packet_link, r.host_link]
                 }
             }
+            Self::Rails(r) => r.links_between(from, to),
             Self::Edges(e) => e.links_between(from, to),
         }
     }
@@ -212,6 +259,7 @@ impl Topology {
         match self {
             Self::Tiers(t) => t.hops(from, to),
             Self::Chain(c) => 2 + (from.get() / c.hosts).abs_diff(to.get() / c.hosts),
+            Self::Rails(r) => r.hops(from, to),
             Self::Rotor(_) | Self::Edges(_) => {
                 u32::try_from(self.links_between(from, to).len()).unwrap_or(u32::MAX)
             }
@@ -220,7 +268,8 @@ impl Topology {
 
     /// Converts the network to a list of links. Host and switch numbers stay the same.
     ///
-    /// Returns `None` for a rotor, because its links change over time. For large networks, the list is large.
+    /// Returns `None` for a rotor, because its links change over time. For large networks, the list is large. The list
+    /// does not describe the routes of [`Rails`], which use only one of several shortest paths.
     pub fn to_edges(&self) -> Option<Edges> {
         let host_edge = |host: HostId, hosts_per_switch: u32, link| Edge {
             a: Node::Host(host),
@@ -239,6 +288,10 @@ impl Topology {
             Self::Chain(c) => {
                 edges.extend(self.host_ids().map(|host| host_edge(host, c.hosts, c.host_link)));
                 edges.extend((1..c.switches).map(|right| switch_edge(right - 1, right, c.middle_link)));
+            }
+            Self::Rails(r) => {
+                edges.extend(self.host_ids().map(|host| host_edge(host, r.gpus, r.local_link)));
+                edges.extend(r.switch_edges());
             }
             Self::Tiers(t) => {
                 edges.extend(self.host_ids().map(|host| host_edge(host, t.hosts, t.host_link)));
@@ -280,6 +333,7 @@ impl Topology {
                 }
             }
             Self::Rotor(r) => r.check()?,
+            Self::Rails(r) => r.check()?,
             // `Edges::new` has already checked the network.
             Self::Edges(_) => {}
         }
@@ -291,6 +345,22 @@ impl Topology {
 }
 
 impl Tiers {
+    /// Returns a switch's position. Rack switches come first, then aggregation switches by pod, then core switches by
+    /// group.
+    pub const fn tier(&self, switch: SwitchId) -> Tier {
+        let (racks, aggregations) = (self.pods * self.racks, self.pods * self.aggregation);
+        let number = switch.get();
+        if number < racks {
+            Tier::Rack { pod: number / self.racks, position: number % self.racks }
+        } else if number < racks + aggregations {
+            let aggregation = number - racks;
+            Tier::Aggregation { pod: aggregation / self.aggregation, group: aggregation % self.aggregation }
+        } else {
+            let core = number - racks - aggregations;
+            Tier::Core { group: core / self.cores, member: core % self.cores }
+        }
+    }
+
     const fn hops(&self, from: HostId, to: HostId) -> u32 {
         let (from_rack, to_rack) = (from.get() / self.hosts, to.get() / self.hosts);
         if from_rack == to_rack {
@@ -347,6 +417,15 @@ mod tests {
             Topology::fat_tree(4, LINK),
             Topology::Chain(chain),
             Topology::poseidon_clos(3),
+            Topology::Rails(Rails {
+                servers: 5,
+                gpus: 2,
+                servers_per_leaf: 2,
+                spines: 2,
+                local_link: Link { rate: BitRate::from_gbps(900), ..LINK },
+                rail_link: LINK,
+                spine_link: middle_link,
+            }),
         ] {
             let list = Topology::Edges(topology.to_edges().expect("only a rotor has no edge list"));
             assert_eq!((list.hosts(), list.switches()), (topology.hosts(), topology.switches()));

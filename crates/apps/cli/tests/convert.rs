@@ -1,0 +1,131 @@
+//! Tests the exchange with other simulators: files are imported, run, exported and compared.
+
+mod common;
+
+use common::{TempFolder, exit_code, json, stderr, stdout};
+
+/// Three hosts (nodes 0, 1 and 4) on two switches (nodes 2 and 3). Hosts are not numbered switch by switch.
+const HPCC_TOPOLOGY: &str = "5 2 4
+2 3
+0 3 100Gbps 0.001ms 0
+1 2 100Gbps 0.001ms 0
+4 2 100Gbps 0.001ms 0
+2 3 100Gbps 0.001ms 0
+";
+
+const HPCC_FLOWS: &str = "3
+0 4 3 100 100000 2
+1 4 3 100 200000 2.00001
+4 0 3 100 5000 2.00002
+";
+
+/// A chain: the second flow starts when the first flow has been acknowledged.
+const MATRIX: &str = "Nodes 4
+Connections 3
+Triggers 1
+0->1 id 1 start 0 size 100000 send_done_trigger 1
+0->2 id 2 trigger 1 size 50000
+3->2 id 3 start 1000000 size 4096
+trigger id 1 oneshot
+";
+
+/// Runs a scenario and returns its result hash and the number of finished messages.
+fn run(folder: &TempFolder, scenario: &str) -> (String, f64) {
+    let output = json(&folder.run_ok(&["run", scenario, "--json", "--records", "none", "-o", "results"]));
+    let values = &output["runs"][0]["phases"][0]["values"];
+    assert_eq!(values["flows.unfinished"], 0.0, "{values}");
+    (output["result_hash"].to_string(), values["flows.messages"].as_f64().expect("a number"))
+}
+
+#[test]
+fn hpcc_files_are_imported_and_run() {
+    let folder = TempFolder::new("hpcc").with_file("t.txt", HPCC_TOPOLOGY).with_file("f.txt", HPCC_FLOWS);
+    folder.run_ok(&["import", "t.txt", "f.txt", "-o", "my.toml"]);
+    assert_eq!(run(&folder, "my.toml").1, 3.0);
+    // The scenario uses the node numbers of the file.
+    let text = folder.read("my.toml");
+    let more = format!(
+        "{text}\n[[traffic]]\nname = \"more\"\nkind = \"incast\"\nfrom = [\"node0\", \"node1\"]\nto = \"node4\"\n\
+         size = \"10 kB\"\nstart = \"2 s\"\n"
+    );
+    let folder = folder.with_file("more.toml", &more);
+    run(&folder, "more.toml");
+    let wrong = more.replace("\"node4\"", "\"node3\"");
+    let output = folder.with_file("wrong.toml", &wrong).run(&["run", "wrong.toml"]);
+    assert_eq!(exit_code(&output), 3);
+    assert!(stderr(&output).contains("node 3 of the topology file is not a host"), "{}", stderr(&output));
+}
+
+#[test]
+fn exported_flows_give_the_same_result_when_imported_again() {
+    let folder = TempFolder::new("round").with_file("t.txt", HPCC_TOPOLOGY).with_file("f.txt", HPCC_FLOWS);
+    folder.run_ok(&["import", "t.txt", "f.txt", "-o", "first.toml"]);
+    let first = run(&folder, "first.toml");
+    for (format, file) in [("hpcc", "again.txt"), ("csv", "again.csv"), ("htsim", "again.cm")] {
+        folder.run_ok(&["export", "first.toml", "--format", format, "-o", file]);
+        folder.run_ok(&["import", "t.txt", file, "--start-unit", "ps", "-o", "second.toml"]);
+        assert_eq!(run(&folder, "second.toml"), first, "{format}");
+    }
+}
+
+#[test]
+fn connection_matrix_with_triggers_is_imported_run_and_exported() {
+    let folder = TempFolder::new("matrix").with_file("a.cm", MATRIX);
+    let output = folder.run(&["import", "a.cm", "-o", "my.toml"]);
+    assert_eq!(exit_code(&output), 3);
+    assert!(stderr(&output).contains("start-unit"), "{}", stderr(&output));
+    folder.run_ok(&["import", "a.cm", "--start-unit", "ps", "-o", "my.toml"]);
+    let first = run(&folder, "my.toml");
+    assert_eq!(first.1, 3.0);
+    folder.run_ok(&["export", "my.toml", "--format", "htsim", "-o", "b.cm"]);
+    folder.run_ok(&["import", "b.cm", "--start-unit", "ps", "-o", "again.toml"]);
+    assert_eq!(run(&folder, "again.toml"), first);
+    // HPCC's format has no triggers.
+    let output = folder.run(&["export", "my.toml", "--format", "hpcc", "-o", "c.txt"]);
+    assert_eq!(exit_code(&output), 1);
+    assert!(stderr(&output).contains("htsim"), "{}", stderr(&output));
+}
+
+#[test]
+fn own_sizes_are_used() {
+    let sizes = "size_bytes,cdf\n5000,0\n5000,1\n";
+    let folder = TempFolder::new("sizes").with_file("mine.csv", sizes);
+    folder.run_ok(&["import", "mine.csv", "-o", "my.toml"]);
+    let output = folder.run_ok(&["export", "my.toml", "--format", "csv", "-o", "-"]);
+    let text = stdout(&output);
+    let column = text.lines().next().expect("a header").split(',').position(|name| name == "size_bytes");
+    let column = column.expect("a column of sizes");
+    assert!(text.lines().count() > 100, "{}", text.lines().count());
+    assert!(text.lines().skip(1).all(|line| line.split(',').nth(column) == Some("5000")), "{text}");
+}
+
+#[test]
+fn invalid_files_are_refused_with_line_and_remedy() {
+    let folder = TempFolder::new("invalid")
+        .with_file("flows.csv", "from,to,size_bytes,start_us\nh0,h1,100,1\nh0,h0,100,1\n")
+        .with_file("unknown.txt", "hello world\n");
+    let output = folder.run(&["import", "flows.csv", "-o", "my.toml"]);
+    assert_eq!(exit_code(&output), 3);
+    assert!(stderr(&output).contains("flows.csv: line 3"), "{}", stderr(&output));
+    let output = folder.run(&["import", "unknown.txt", "-o", "my.toml"]);
+    assert!(stderr(&output).contains("no known format"), "{}", stderr(&output));
+    assert!(!folder.0.join("my.toml").exists(), "nothing is written");
+}
+
+#[test]
+fn results_are_compared_with_completion_times_of_hpcc() {
+    let folder = TempFolder::new("fct").with_file("t.txt", HPCC_TOPOLOGY).with_file("f.txt", HPCC_FLOWS);
+    folder.run_ok(&["import", "t.txt", "f.txt", "-o", "my.toml"]);
+    run(&folder, "my.toml");
+    let fct = "0b000001 0b000401 10000 100 100000 2000000000 20000 10000
+0b000101 0b000401 10000 100 200000 2000010000 40000 20000
+0b000401 0b000001 10001 100 5000 2000020000 6000 3000
+";
+    let folder = folder.with_file("fct.txt", fct);
+    let output = folder.run_ok(&["compare", "results", "fct.txt", "--json"]);
+    let rows = json(&output);
+    let row =
+        rows.as_array().expect("rows").iter().find(|row| row["metric"] == "latency_mean_us").expect("a row");
+    assert_eq!(row["second"], 22.0);
+    assert!(row["first"].as_f64().expect("a number") > 5.0, "{row}");
+}

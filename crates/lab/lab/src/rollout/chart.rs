@@ -1,0 +1,68 @@
+//! The figure of a rollout: the objective against the number of upgrades.
+
+use super::plan::{Baseline, BaselinePoint, Order, Point, RolloutPlan, Search};
+use crate::store::{Store, StoreError, write_file, write_json};
+use poseidon_figures::{Axis, Chart, LineSeries, Marks, Scale, render_csv, render_svg};
+use std::path::PathBuf;
+
+impl RolloutPlan {
+    /// Returns the chart: the chosen order with its 95 % interval, the baselines, and the objective if all candidates are
+    /// upgraded.
+    pub fn chart(&self) -> Chart {
+        let axis = |label: &str| Axis { label: label.to_owned(), scale: Scale::Linear, from: None, to: None };
+        let Search { start, steps, baselines, all_upgraded, .. } = &self.search;
+        let chosen: Vec<&Point> =
+            core::iter::once(start).chain(steps.iter().map(|step| &step.point)).collect();
+        let mut lines = vec![LineSeries {
+            // The interval is that of the paired change from the start, because seeds differ more than upgrades.
+            half_widths: chosen.iter().map(|point| point.gain.half.unwrap_or(0.0)).collect(),
+            ..line("greedy", chosen.iter().map(|point| (point.upgrades, point.mean)))
+        }];
+        lines.extend(baselines.iter().flat_map(|baseline| baseline_lines(baseline, start.mean)));
+        let last = steps.len().max(1);
+        let all = line("all candidates upgraded", [(0, all_upgraded.mean), (last, all_upgraded.mean)]);
+        lines.push(LineSeries { is_reference: true, ..all });
+        Chart {
+            title: format!("Rollout of telemetry: {}", self.study),
+            x: axis("upgrades"),
+            y: axis(&self.objective.metric),
+            marks: Marks::Lines(lines),
+            notes: vec![format!("{} seeds; band: 95 % interval of the paired gain", self.judging_seeds)],
+        }
+    }
+
+    /// Writes the plan as JSON, and its chart as SVG and CSV. Returns the path of the SVG file.
+    pub fn write(&self, store: &Store) -> Result<PathBuf, StoreError> {
+        let folder = store.study_folder(&self.study);
+        let chart = [self.chart()];
+        write_json(&folder, "rollout.json", self)?;
+        write_file(&folder, "rollout.csv", render_csv(&chart).as_bytes())?;
+        write_file(&folder, "rollout.svg", render_svg(&chart).as_bytes())?;
+        Ok(folder.join("rollout.svg"))
+    }
+}
+
+fn line(name: &str, points: impl IntoIterator<Item = (usize, f64)>) -> LineSeries {
+    let points = points.into_iter().map(|(upgrades, value)| (upgrades as f64, value)).collect();
+    LineSeries { name: name.to_owned(), points, half_widths: Vec::new(), is_reference: false }
+}
+
+/// Returns a baseline's mean, and its range if it has several orders. All lines begin at the start.
+fn baseline_lines(baseline: &Baseline, start: f64) -> Vec<LineSeries> {
+    let points = |value: fn(&BaselinePoint) -> f64| {
+        core::iter::once((0, start))
+            .chain(baseline.points.iter().map(move |point| (point.upgrades, value(point))))
+    };
+    match baseline.order {
+        Order::BottleneckFirst => vec![line("bottleneck first", points(BaselinePoint::mean))],
+        Order::Random => {
+            let reference =
+                |name: &str, value| LineSeries { is_reference: true, ..line(name, points(value)) };
+            vec![
+                line("random, mean", points(BaselinePoint::mean)),
+                reference("random, lowest", |point| point.range().0),
+                reference("random, highest", |point| point.range().1),
+            ]
+        }
+    }
+}
