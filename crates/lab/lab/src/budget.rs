@@ -54,10 +54,12 @@ impl Display for SpeedSource {
     }
 }
 
-/// A speed in packet-hops per second.
+/// The speed of a backend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Speed {
     pub(crate) packet_hops_per_second: f64,
+    /// The time in seconds that a run needs before its first packets, if it is not part of the speed.
+    pub(crate) start_up: f64,
     pub(crate) source: SpeedSource,
 }
 
@@ -119,8 +121,10 @@ impl SuiteEstimate {
     #[must_use]
     pub(crate) fn with_speed(self, speed: Speed) -> Self {
         let longest = self.weights.values().copied().max().unwrap_or(0);
-        let share = self.packet_hops as f64 / self.jobs as f64;
-        let seconds = share.max(longest as f64) / speed.packet_hops_per_second;
+        let seconds = |packet_hops: u64, runs: usize| {
+            packet_hops as f64 / speed.packet_hops_per_second + runs as f64 * speed.start_up
+        };
+        let seconds = (seconds(self.packet_hops, self.pending) / self.jobs as f64).max(seconds(longest, 1));
         let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         Self { time: Some((time, speed.source)), ..self }
     }
@@ -244,21 +248,28 @@ impl Display for ShortDuration {
 /// The duration of a speed measurement.
 const MEASUREMENT: Duration = Duration::from_millis(100);
 
+/// The longest start-up for which the measurement waits.
+const MAX_START_UP: Duration = Duration::from_secs(2);
+
 /// Measures the backend's speed over the start of a run. Returns `None` if no packet crosses a link in that time.
 pub(crate) fn measure_speed(backend: &dyn Backend, plan: &Plan) -> Option<Speed> {
     let started = now();
     let mut sink = SpeedSink { started, first: None, last: None };
     let report = backend.run(plan, &mut sink).ok()?;
     let whole = (started.elapsed(), report.packet_hops);
-    // Leave out the time before the first progress report, which includes the construction of the network.
-    let (time, packet_hops) = match (sink.first, sink.last) {
+    // Before the first progress report, the backend builds the network.
+    let (start_up, time, packet_hops) = match (sink.first, sink.last) {
         (Some(first), Some(last)) if last.0 > first.0 + MEASUREMENT / 4 => {
-            (last.0 - first.0, last.1 - first.1)
+            (first.0, last.0 - first.0, last.1 - first.1)
         }
-        _ => whole,
+        _ => (Duration::ZERO, whole.0, whole.1),
     };
     let packet_hops_per_second = packet_hops as f64 / time.as_secs_f64().max(1e-6);
-    (packet_hops > 0).then_some(Speed { packet_hops_per_second, source: SpeedSource::Measurement })
+    (packet_hops > 0).then_some(Speed {
+        packet_hops_per_second,
+        start_up: start_up.as_secs_f64(),
+        source: SpeedSource::Measurement,
+    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "the measured speed is not part of a result")]
@@ -266,7 +277,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// A sink that ignores all rows and stops the run after [`MEASUREMENT`].
+/// A sink that ignores all rows, and stops the run [`MEASUREMENT`] after the first progress report.
 struct SpeedSink {
     started: Instant,
     /// The time and the packet-hops at the first and the last progress report.
@@ -285,9 +296,10 @@ impl Sink for SpeedSink {
 
     fn on_progress(&mut self, progress: Progress) -> ControlFlow<()> {
         let point = (self.started.elapsed(), progress.packet_hops);
-        self.first.get_or_insert(point);
+        let first = *self.first.get_or_insert(point);
         self.last = Some(point);
-        if point.0 >= MEASUREMENT { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        let is_over = point.0 - first.0 >= MEASUREMENT || point.0 >= MAX_START_UP;
+        if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
@@ -312,7 +324,7 @@ mod tests {
     }
 
     fn speed(packet_hops_per_second: f64) -> Speed {
-        Speed { packet_hops_per_second, source: SpeedSource::Measurement }
+        Speed { packet_hops_per_second, start_up: 0.0, source: SpeedSource::Measurement }
     }
 
     #[test]
@@ -325,6 +337,9 @@ mod tests {
         assert!((seconds(&[4_000_000; 4], 2) - 8.0).abs() < 1e-9);
         assert!((seconds(&[10_000_000, 1, 1], 2) - 10.0).abs() < 1e-9);
         assert!((seconds(&[4_000_000], 8) - 4.0).abs() < 1e-9, "a single run uses one core");
+        let slow_start = Speed { start_up: 3.0, ..speed(1e6) };
+        let estimate = SuiteEstimate::new(4, &pending(&[4_000_000; 4]), 2).with_speed(slow_start);
+        assert_eq!(estimate.time.map(|(time, _)| time), Some(Duration::from_secs(14)));
     }
 
     #[test]

@@ -38,7 +38,7 @@ const CONNECTION_SAMPLE: u64 = 8;
 /// Bytes per logged decision.
 const DECISION: u64 = 8;
 /// Bytes per run for the buffers of row files, and for the program itself.
-const BASE: u64 = 24_000_000;
+const BASE: u64 = 12_000_000;
 
 /// Estimates the cost of a run.
 pub fn estimate_cost(resolved: &ResolvedRun, backend: &dyn Backend) -> Cost {

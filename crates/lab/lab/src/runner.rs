@@ -299,6 +299,7 @@ fn stored_speed<'a>(stored: impl Iterator<Item = &'a StoredRuns>) -> Option<Spee
     }
     (wall_s >= MIN_STORED_SECONDS && packet_hops > 0.0).then(|| Speed {
         packet_hops_per_second: packet_hops / wall_s,
+        start_up: 0.0,
         source: SpeedSource::StoredRuns(count),
     })
 }

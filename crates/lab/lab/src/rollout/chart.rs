@@ -22,10 +22,11 @@ impl RolloutPlan {
         let last = steps.len().max(1);
         let all = line("all candidates upgraded", [(0, all_upgraded.mean), (last, all_upgraded.mean)]);
         lines.push(LineSeries { is_reference: true, ..all });
+        let (from, to) = value_range(&lines).unzip();
         Chart {
             title: format!("Rollout of telemetry: {}", self.study),
             x: axis("upgrades"),
-            y: axis(&self.objective.metric),
+            y: Axis { from, to, ..axis(&self.objective.metric) },
             marks: Marks::Lines(lines),
             notes: vec![format!("{} seeds; band: 95 % interval of the paired gain", self.judging_seeds)],
         }
@@ -47,6 +48,20 @@ fn line(name: &str, points: impl IntoIterator<Item = (usize, f64)>) -> LineSerie
     LineSeries { name: name.to_owned(), points, half_widths: Vec::new(), is_reference: false }
 }
 
+/// Returns the range of the values and their intervals with a margin of a tenth. An axis from zero would hide the gains.
+/// Returns `None` if all values are equal.
+fn value_range(lines: &[LineSeries]) -> Option<(f64, f64)> {
+    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+    for line in lines {
+        for (index, (_, value)) in line.points.iter().enumerate() {
+            let half = line.half_widths.get(index).copied().unwrap_or(0.0);
+            (low, high) = (low.min(value - half), high.max(value + half));
+        }
+    }
+    let margin = (high - low) / 10.0;
+    (margin > 0.0 && margin.is_finite()).then_some((low - margin, high + margin))
+}
+
 /// Returns a baseline's mean, and its range if it has several orders. All lines begin at the start.
 fn baseline_lines(baseline: &Baseline, start: f64) -> Vec<LineSeries> {
     let points = |value: fn(&BaselinePoint) -> f64| {
@@ -64,5 +79,19 @@ fn baseline_lines(baseline: &Baseline, start: f64) -> Vec<LineSeries> {
                 reference("random, highest", |point| point.range().1),
             ]
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_axis_shows_all_values_and_intervals() {
+        let greedy = LineSeries { half_widths: vec![0.0, 2.0], ..line("greedy", [(0, 10.0), (1, 18.0)]) };
+        let flat = line("all", [(0, 15.0), (1, 15.0)]);
+        assert_eq!(value_range(&[greedy, flat.clone()]), Some((9.0, 21.0)));
+        assert_eq!(value_range(&[flat]), None);
+        assert_eq!(value_range(&[]), None);
     }
 }

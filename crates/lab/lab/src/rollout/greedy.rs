@@ -35,11 +35,6 @@ impl LazyGreedy {
         Self { queue: (0..units).map(candidate).collect(), upgrades: Upgrades::new(), batch: batch.max(1) }
     }
 
-    /// Returns the upgrades so far.
-    pub(super) fn upgrades(&self) -> &Upgrades {
-        &self.upgrades
-    }
-
     /// Returns the candidate with the largest gain; `None` if all candidates are upgraded.
     pub(super) fn find_best(
         &mut self,

@@ -4,7 +4,7 @@
 //! Question   A network has switches that write telemetry and switches that do not. A budget allows some upgrades. Which
 //!            switches come first?
 //! Search     Greedy: each step upgrades the candidate with the largest mean gain (`greedy.rs`). Lazy evaluation skips
-//!            candidates whose last known gain is small. Greedy search is exact in neither respect: two upgrades can
+//!            candidates whose last known gain is small. Neither finds the best set in general: two upgrades can
 //!            gain together what none of them gains alone.
 //! Noise      All configurations run with the same seeds, and a gain is a mean of differences per seed, with a 95 %
 //!            t interval. Seeds 1 to N choose the upgrade. Seeds N+1 to 2N judge it, because the best of many

@@ -88,7 +88,6 @@ impl Searcher<'_> {
             greedy.upgrade(unit);
             steps.push(step);
         }
-        debug_assert_eq!(greedy.upgrades().len(), steps.len(), "each step upgrades one unit");
         Ok((steps, StopReason::Budget, None))
     }
 
