@@ -87,6 +87,19 @@ fn connection_matrix_with_triggers_is_imported_run_and_exported() {
 }
 
 #[test]
+fn collective_is_exported_only_if_triggers_express_it() {
+    let scenario = "title = \"c\"\nsource = \"none\"\nstop = \"10 ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n\
+                    link = { rate = \"100 Gbps\", delay = \"1 us\" }\n[[traffic]]\nname = \"c\"\n\
+                    kind = \"collective\"\nalgorithm = \"ring-all-reduce\"\nsize = \"1 MB\"\n";
+    let repeated = format!("{scenario}repetitions = 2\ncompute = \"10 us\"\n");
+    let folder = TempFolder::new("joins").with_file("once.toml", scenario).with_file("twice.toml", &repeated);
+    let output = folder.run_ok(&["export", "once.toml", "--format", "htsim", "-o", "-"]);
+    assert!(stdout(&output).contains("recv_done_trigger"), "{}", stdout(&output));
+    let output = folder.run(&["export", "twice.toml", "--format", "htsim", "-o", "-"]);
+    assert_eq!(exit_code(&output), 1, "{}", stdout(&output));
+}
+
+#[test]
 fn own_sizes_are_used() {
     let sizes = "size_bytes,cdf\n5000,0\n5000,1\n";
     let folder = TempFolder::new("sizes").with_file("mine.csv", sizes);

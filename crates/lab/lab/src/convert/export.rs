@@ -37,6 +37,11 @@ pub enum ExportError {
          trigger per event; export a pattern with simpler dependencies"
     )]
     SeveralTriggers { message: u32 },
+    #[error(
+        "messages wait for joins, which no file format expresses; export a collective without repetitions, or one with \
+         fewer prerequisites per message"
+    )]
+    Joins,
     #[error("the run has dependencies between messages, which only htsim files express; use --format htsim")]
     Dependencies,
     #[error("{0}")]
@@ -46,6 +51,9 @@ pub enum ExportError {
 /// Returns the flows of a run. Messages of one connection share an id.
 pub fn flow_file(resolved: &ResolvedRun) -> Result<FlowFile, ExportError> {
     let plan = &resolved.plan;
+    if !plan.joins.is_empty() {
+        return Err(ExportError::Joins);
+    }
     let triggers = Triggers::new(plan)?;
     let node = |host: HostId| {
         let numbers = resolved.node_numbers.as_ref();
