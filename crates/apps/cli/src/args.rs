@@ -251,6 +251,8 @@ pub(crate) enum ListKind {
     Policies,
     /// Kinds of traffic.
     Traffic,
+    /// Algorithms of collectives.
+    Collectives,
     /// Kinds of networks.
     Topologies,
     /// Metrics of claims and figures.
@@ -266,6 +268,7 @@ impl ListKind {
             Self::Workloads => NameKind::Workloads,
             Self::Policies => NameKind::Policies,
             Self::Traffic => NameKind::Traffic,
+            Self::Collectives => NameKind::Collectives,
             Self::Topologies => NameKind::Topologies,
             Self::Metrics => NameKind::Metrics,
             Self::Series => NameKind::Series,

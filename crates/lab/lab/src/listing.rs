@@ -1,9 +1,9 @@
-//! Lists the names that scenarios use: laws, policies, workloads, traffic kinds, topologies, metrics and series.
+//! Lists the names that scenarios use: laws, policies, workloads, traffic kinds, collectives, topologies, metrics and series.
 
 use crate::scenario::Scenario;
 use crate::summary::{METRICS, MetricInfo};
 use poseidon_laws::LAWS;
-use poseidon_plan::patterns::WORKLOADS;
+use poseidon_plan::patterns::{ALGORITHMS, Algorithm, WORKLOADS};
 use poseidon_plan::switch::{BUFFER_POLICIES, MARK_POLICIES};
 use serde::Serialize;
 use serde_json::Value;
@@ -19,6 +19,8 @@ pub enum NameKind {
     Policies,
     /// Kinds of traffic, for the key `kind` of `[[traffic]]`.
     Traffic,
+    /// Algorithms of collectives, for the key `algorithm` of `[[traffic]]`.
+    Collectives,
     /// Kinds of networks, for the key `kind` of `[topology]`.
     Topologies,
     /// Metrics, for claims and for figures with bars or lines.
@@ -29,11 +31,12 @@ pub enum NameKind {
 
 impl NameKind {
     /// All kinds.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Laws,
         Self::Workloads,
         Self::Policies,
         Self::Traffic,
+        Self::Collectives,
         Self::Topologies,
         Self::Metrics,
         Self::Series,
@@ -46,6 +49,7 @@ impl NameKind {
             Self::Workloads => "workloads",
             Self::Policies => "policies",
             Self::Traffic => "traffic",
+            Self::Collectives => "collectives",
             Self::Topologies => "topologies",
             Self::Metrics => "metrics",
             Self::Series => "series",
@@ -59,6 +63,7 @@ impl NameKind {
             Self::Workloads => "sizes = \"NAME\" in [[traffic]]",
             Self::Policies => "buffer or mark = { policy = \"NAME\" } in [switch]",
             Self::Traffic => "kind = \"NAME\" in [[traffic]]",
+            Self::Collectives => "algorithm = \"NAME\" in a [[traffic]] of the kind \"collective\"",
             Self::Topologies => "kind = \"NAME\" in [topology]",
             Self::Metrics => "metric = \"OWNER.NAME\" in [[claim]] and [[figure]]",
             Self::Series => "metric = \"OWNER.rate_gbps\" in a [[figure]] of the kind \"series\"",
@@ -77,6 +82,12 @@ impl NameKind {
             }
             Self::Policies => policies(),
             Self::Traffic => variants("TrafficKind"),
+            Self::Collectives => {
+                let entry = |algorithm: &Algorithm| {
+                    NameEntry::new(algorithm.name, algorithm.operation.name(), algorithm.description)
+                };
+                ALGORITHMS.iter().map(entry).collect()
+            }
             Self::Topologies => variants("TopologySpec"),
             Self::Metrics => METRICS.iter().map(metric_entry).collect(),
             Self::Series => SERIES.iter().map(metric_entry).collect(),
@@ -189,6 +200,7 @@ mod tests {
         for (kind, name) in [
             (NameKind::Laws, "theta-powertcp"),
             (NameKind::Workloads, "websearch-hpcc"),
+            (NameKind::Collectives, "ring-all-reduce"),
             (NameKind::Policies, "shared"),
             (NameKind::Policies, "red"),
             (NameKind::Traffic, "poisson-flows"),

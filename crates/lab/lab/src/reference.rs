@@ -25,9 +25,12 @@ pub fn scenario_page() -> String {
         }
     }
     page.push_str("\n## Built-in names\n\n`poseidon list` prints these names, and `poseidon list traffic` those of one kind.\n");
-    for (title, kind) in
-        [("Laws", NameKind::Laws), ("Policies", NameKind::Policies), ("Workloads", NameKind::Workloads)]
-    {
+    for (title, kind) in [
+        ("Laws", NameKind::Laws),
+        ("Policies", NameKind::Policies),
+        ("Workloads", NameKind::Workloads),
+        ("Collectives", NameKind::Collectives),
+    ] {
         add_names(&mut page, title, kind);
     }
     page

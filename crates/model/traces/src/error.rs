@@ -150,7 +150,7 @@ impl fmt::Display for TraceErrorKind {
             Self::Missing { field } => write!(f, "{field} is missing; add it"),
             Self::Duplicate { item } => write!(f, "{item} is given twice; keep one"),
             Self::TooMany { items, limit } => {
-                write!(f, "the file has more than {limit} {items}; raise the limit or shorten the file")
+                write!(f, "the file has more than {limit} {items}; split or shorten the file")
             }
             Self::Count { items, announced, actual } => write!(
                 f,

@@ -139,10 +139,7 @@ mod tests {
         assert!(
             with(" 8", "").starts_with("line 1: the line has too few or too many words; write source and")
         );
-        assert_eq!(
-            error(&row.repeat(3)),
-            "line 3: the file has more than 2 rows; raise the limit or shorten the file"
-        );
+        assert_eq!(error(&row.repeat(3)), "line 3: the file has more than 2 rows; split or shorten the file");
     }
 
     proptest! {

@@ -227,7 +227,7 @@ mod tests {
     fn limit_is_enforced_at_the_first_surplus_flow() {
         let text = "from,to,size_bytes,start_us\n0,1,1,0\n0,1,1,0\nnot read";
         let error = parse_csv(text.as_bytes(), 1).expect_err("there are two flows").to_string();
-        assert_eq!(error, "line 3: the file has more than 1 flows; raise the limit or shorten the file");
+        assert_eq!(error, "line 3: the file has more than 1 flows; split or shorten the file");
         assert_eq!(parse_csv(&text.as_bytes()[..36], 1).map(|file| file.flows.len()), Ok(1));
     }
 }

@@ -132,7 +132,7 @@ mod tests {
         );
         assert_eq!(
             error("18446744073709551615\n"),
-            "line 1: the file has more than 1000 flows; raise the limit or shorten the file"
+            "line 1: the file has more than 1000 flows; split or shorten the file"
         );
         assert!(
             error("1\n2 1 3 100 1\n")

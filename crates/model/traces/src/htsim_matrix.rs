@@ -566,7 +566,7 @@ mod tests {
         );
         assert_eq!(
             error("Connections 1001\nnot read"),
-            "line 1: the file has more than 1000 connections; raise the limit or shorten the file"
+            "line 1: the file has more than 1000 connections; split or shorten the file"
         );
         assert_eq!(error("Nodes 1\nNodes 1\n"), "line 2: the node count is given twice; keep one");
     }

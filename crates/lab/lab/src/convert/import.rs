@@ -329,6 +329,16 @@ spray     = false
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::{SwitchSpec, TransportSpec};
+
+    #[test]
+    fn stated_settings_are_the_defaults() {
+        let text = format!("title = \"a\"\nsource = \"b\"\nstop = \"1 ms\"\n{}", settings(None, None));
+        let cells = crate::scenario::read_cells("test.toml", &text, false).expect("the settings are valid");
+        let scenario = &cells[0].scenario;
+        assert_eq!(format!("{:?}", scenario.switch), format!("{:?}", SwitchSpec::default()));
+        assert_eq!(format!("{:?}", scenario.transport), format!("{:?}", TransportSpec::default()));
+    }
 
     #[test]
     fn formats_are_recognised_by_their_first_lines() {
