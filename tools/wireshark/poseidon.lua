@@ -1,5 +1,6 @@
--- Wireshark dissectors for this project's formats: the MHD shim after the UDP header, its reflection block, and the TCP
--- option. The layouts are documented in crates/core/wire/src/{shim,reflection,tcp_option}.rs.
+-- Wireshark dissectors for this project's formats: the MHD shim after the UDP header, its reflection block, the TCP
+-- option, and HPCC's hop records in captures of the simulator. The layouts are documented in
+-- crates/core/wire/src/{shim,reflection,tcp_option,hpcc_ns3}.rs.
 --
 --   tshark -X lua_script:tools/wireshark/poseidon.lua -r capture.pcap -Y poseidon
 --
@@ -10,6 +11,7 @@
 --   poseidon.payload     dissector for the payload                                   data
 --   poseidon.kind        TCP option kind (RFC 6994)                                  253
 --   poseidon.exid        TCP option experiment identifier                            20563 (0x5053)
+--   poseidon.hpcc_port   TCP port of segments with HPCC's hop records                65053
 
 local shim = Proto("poseidon", "Poseidon in-band telemetry")
 
@@ -19,6 +21,7 @@ shim.prefs.reflection = Pref.bool("Reflection block", false, "The payload starts
 shim.prefs.payload = Pref.string("Payload dissector", "data", "Dissector for the payload")
 shim.prefs.kind = Pref.uint("TCP option kind", 253, "Kind of the TCP option")
 shim.prefs.exid = Pref.uint("TCP experiment identifier", 0x5053, "Identifier of the TCP option")
+shim.prefs.hpcc_port = Pref.uint("TCP port of hop records", 65053, "Segments from or to this port start with hop records")
 
 local yes_no = { "yes", "no" }
 local f = {
@@ -37,6 +40,11 @@ local f = {
     t_delay = ProtoField.uint64("poseidon.tcp.max_hop_delay_ns", "Largest hop delay, ns", base.DEC),
     t_echo = ProtoField.uint16("poseidon.tcp.echo", "Echoed delay, code", base.DEC),
     t_echo_delay = ProtoField.uint64("poseidon.tcp.echo_ns", "Echoed delay, ns", base.DEC),
+    h_count = ProtoField.uint16("poseidon.hpcc.hops", "Hops that wrote a record", base.DEC),
+    h_rate = ProtoField.uint8("poseidon.hpcc.rate", "Line rate, code", base.DEC),
+    h_time = ProtoField.uint32("poseidon.hpcc.time_ns", "Time, ns (24 bits)", base.DEC),
+    h_sent = ProtoField.uint32("poseidon.hpcc.sent_bytes", "Bytes sent (20 bits, steps of 128 B)", base.DEC),
+    h_queue = ProtoField.uint32("poseidon.hpcc.queue_bytes", "Queue, bytes (steps of 80 B)", base.DEC),
 }
 local fields = {}
 for _, field in pairs(f) do
@@ -147,3 +155,46 @@ function option.dissector(_, _, root)
 end
 
 register_postdissector(option)
+
+-- HPCC's header: five hop words and the number of hops, little-endian. Our captures put it before the TCP payload. A
+-- postdissector also decodes retransmissions, which TCP does not pass to subdissectors.
+local hpcc = Proto("poseidon_hpcc", "HPCC hop records")
+local tcp_payload, tcp_source, tcp_destination = Field.new("tcp.payload"), Field.new("tcp.srcport"), Field.new("tcp.dstport")
+local HPCC_SLOTS, HPCC_BYTES = 5, 42
+
+-- Returns `length` bits of a word from bit `first` on.
+local function bits(word, first, length)
+    return word:rshift(first):band(UInt64(2 ^ length - 1)):tonumber()
+end
+
+function hpcc.dissector(_, _, root)
+    local payload, source, destination = tcp_payload(), tcp_source(), tcp_destination()
+    if not payload or (source.value ~= shim.prefs.hpcc_port and destination.value ~= shim.prefs.hpcc_port) then
+        return
+    end
+    local range = payload.range
+    if range:len() < HPCC_BYTES then
+        return
+    end
+    -- Without a hop, the bytes are payload, or no switch has written a record yet.
+    local hops = range(HPCC_SLOTS * 8, 2):le_uint()
+    if hops == 0 or hops > HPCC_SLOTS then
+        return
+    end
+    local tree = root:add(hpcc, range(0, HPCC_BYTES))
+    tree:add_le(f.h_count, range(HPCC_SLOTS * 8, 2))
+    for hop = 0, hops - 1 do
+        local slot = range(hop * 8, 8)
+        local word = slot:le_uint64()
+        local record = tree:add(slot, "Hop " .. (hop + 1))
+        record:add(f.h_rate, slot, bits(word, 0, 3))
+        record:add(f.h_time, slot, bits(word, 3, 24))
+        record:add(f.h_sent, slot, bits(word, 27, 20) * 128)
+        record:add(f.h_queue, slot, bits(word, 47, 17) * 80)
+    end
+end
+
+register_postdissector(hpcc)
+
+-- The payload of our captures is zero. Without this line, Wireshark guesses a protocol for it.
+DissectorTable.get("tcp.port"):add(65053, Dissector.get("data"))

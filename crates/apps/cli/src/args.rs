@@ -2,9 +2,13 @@
 
 use crate::backend_kind::BackendKind;
 use crate::convert::{ExportArgs, ImportArgs};
+use crate::duration::parse_duration;
+use crate::gate::GateArgs;
 use crate::linux::Linux;
 use crate::perf::PerfCommand;
+use crate::recording::RecordArgs;
 use crate::rollout::RolloutArgs;
+use crate::serve::ServeArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use core::time::Duration;
@@ -32,8 +36,9 @@ Examples:
   poseidon list metrics                      print the names that scenarios can use
   poseidon doctor                            check which features this machine supports
 
-Exit codes: 0 success, 1 a run failed, 2 usage error, 3 invalid scenario, 4 a gating claim failed,
-5 not in this build (needs a cargo feature), 6 above --max-memory or --max-time, 130 interrupted";
+Exit codes: 0 success, 1 a run failed, 2 usage error, 3 invalid scenario, 4 a gating claim failed
+or a gate found something worse, 5 not in this build (needs a cargo feature) or a tool is missing, 6 above
+--max-memory or --max-time, 130 interrupted";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -49,6 +54,8 @@ pub(crate) enum Command {
         /// The backend: the simulator, or real packets in network namespaces of this machine (as root).
         #[arg(long = "on", value_enum, default_value = "sim")]
         backend: BackendKind,
+        #[command(flatten)]
+        record: RecordArgs,
     },
     /// Run all scenarios of a paper and judge its claims.
     Repro {
@@ -120,10 +127,16 @@ pub(crate) enum Command {
         /// queues].
         #[arg(long)]
         metric: Vec<String>,
+        /// Fail if the second folder is worse, such as `latency_p99_us > +5%`. Runs are paired by seed and tested. Can
+        /// be repeated.
+        #[arg(long, conflicts_with = "metric", value_name = "RULE")]
+        fail_if: Vec<String>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
+    /// Compare with a baseline or a commit, and fail if a metric became worse.
+    Gate(GateArgs),
     /// Write a scenario for files of other simulators: flow lists, topologies and size distributions.
     Import(ImportArgs),
     /// Write the flows of a scenario for another simulator.
@@ -179,6 +192,8 @@ pub(crate) enum Command {
     /// Measure QUIC throughput between two hosts under a law.
     #[command(subcommand)]
     Perf(PerfCommand),
+    /// Serve a local lab in the browser: edit scenarios, run them, watch and compare the results.
+    Serve(ServeArgs),
     /// Print the JSON Schema of scenarios, for editors.
     Schema,
     /// Print shell completions.
@@ -310,26 +325,6 @@ fn parse_shard(text: &str) -> Result<Shard, InvalidShard> {
     }
 }
 
-/// The error of an invalid duration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("write a positive number and a unit (s, min, h), such as \"10 min\"")]
-pub(crate) struct InvalidDuration;
-
-fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
-    let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or(InvalidDuration)?;
-    let (number, unit) = text.split_at(end);
-    let number: f64 = number.parse().map_err(|_| InvalidDuration)?;
-    let seconds = match unit.trim() {
-        "s" => 1.0,
-        "min" => 60.0,
-        "h" => 3_600.0,
-        _ => return Err(InvalidDuration),
-    };
-    let duration = Duration::try_from_secs_f64(number * seconds).map_err(|_| InvalidDuration)?;
-    if duration.is_zero() { Err(InvalidDuration) } else { Ok(duration) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -338,18 +333,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_duration_has_a_unit() {
-        for (text, seconds) in [("90 s", 90.0), ("10 min", 600.0), ("1.5h", 5_400.0), (" 0.5 s", 0.5)] {
-            assert_eq!(parse_duration(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
-        }
-        for text in
-            ["", "10", "min", "0 s", "-1 s", "1 ms", "1.2.3 s", "1e400 h", "99999999999999999999 h", "1 m"]
-        {
-            assert_eq!(parse_duration(text), Err(InvalidDuration), "{text}");
-        }
     }
 
     #[test]

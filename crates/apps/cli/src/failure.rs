@@ -1,6 +1,7 @@
 //! The command's errors and their exit codes.
 
 use core::time::Duration;
+use poseidon_gate::error::GateError;
 use poseidon_lab::budget::{LimitError, ShortDuration};
 use poseidon_lab::convert::{ExportError, ImportError};
 use poseidon_lab::files::FileError;
@@ -56,6 +57,15 @@ pub(crate) enum Failure {
     /// Gating claims failed.
     #[error("{}", gate_message(*.0))]
     Gate(usize),
+    /// A gate found that a metric became worse. The text counts the comparisons.
+    #[error("the gate fails: {0}")]
+    Worse(String),
+    /// A gate cannot compare the two sides.
+    #[error(transparent)]
+    NotComparable(GateError),
+    /// A tool that the command needs is not installed.
+    #[error("{0}")]
+    MissingTool(String),
     /// The runs would exceed a limit, so they did not start.
     #[error(transparent)]
     Limit(LimitError),
@@ -64,7 +74,7 @@ pub(crate) enum Failure {
     OverTime(Duration),
     /// The command is not in this build. The text explains how to get it.
     #[cfg_attr(
-        all(feature = "linux", feature = "quic", feature = "figures-export"),
+        all(feature = "linux", feature = "quic", feature = "figures-export", feature = "serve"),
         expect(dead_code, reason = "a build with all features has all commands")
     )]
     #[error("{0}")]
@@ -90,9 +100,10 @@ impl Failure {
             | Self::Json(_)
             | Self::Output(_) => 1,
             Self::Usage(_) => 2,
+            Self::NotComparable(error) => not_comparable_code(error),
             Self::Scenario(_) | Self::Import(_) | Self::Data(_) => 3,
-            Self::Gate(_) => 4,
-            Self::NotBuilt(_) => 5,
+            Self::Gate(_) | Self::Worse(_) => 4,
+            Self::NotBuilt(_) | Self::MissingTool(_) => 5,
             Self::Limit(_) | Self::OverTime(_) => 6,
             Self::Interrupted(_) => 130,
         }
@@ -101,6 +112,14 @@ impl Failure {
     /// Adds the path to an I/O error.
     pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
         |source| Self::File { path: path.to_owned(), source }
+    }
+}
+
+/// Returns the exit code of a gate that cannot compare: 2 for the command line, 3 for files.
+const fn not_comparable_code(error: &GateError) -> u8 {
+    match error {
+        GateError::UnmeasuredMetric { .. } | GateError::NothingToCompare | GateError::SameName { .. } => 2,
+        _ => 3,
     }
 }
 

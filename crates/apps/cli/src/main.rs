@@ -13,17 +13,22 @@ mod backend_kind;
 mod catalog;
 mod code_hash;
 mod convert;
+mod duration;
 mod failure;
 mod figures;
+mod gate;
 mod linux;
 mod man;
+mod map;
 mod output;
 mod perf;
 mod print;
 mod progress;
 mod published;
+mod recording;
 mod repository;
 mod rollout;
+mod serve;
 mod studies;
 
 use args::{Cli, Command, StudyArgs, TestbedCommand};
@@ -51,15 +56,16 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Run { scenario, study: args, records, backend } => {
+        Command::Run { scenario, study: args, records, backend, record } => {
             figures::check(&args.figures)?;
             if scenario == catalog::STDIN {
                 // The process in the namespaces must be the one that reads standard input.
                 backend::enter_namespaces(backend)?;
             }
             let study = catalog::find_study(&scenario, args.quick)?;
+            let recording = recording::check(&study, &record, backend)?;
             backend::enter_namespaces(backend)?;
-            studies::run_one(study, &args, records.format(), backend)
+            studies::run_one(study, &args, records.format(), backend, recording.as_ref())
         }
         Command::Repro { papers, all, only, list, shard, study: args, records } => {
             figures::check(&args.figures)?;
@@ -91,10 +97,16 @@ fn run(command: Command) -> Result<(), Failure> {
         }
         Command::Import(args) => convert::import(&args),
         Command::Export(args) => convert::export(&args),
-        Command::Compare { first, second, metric, json } if second.is_file() => {
+        Command::Compare { first, second, fail_if, json, .. } if !fail_if.is_empty() => {
+            gate::compare_folders(&first, &second, &fail_if, json)
+        }
+        Command::Gate(args) => gate::run(&args),
+        Command::Compare { first, second, metric, json, .. } if second.is_file() => {
             convert::compare_with_fct(&first, &second, &metric, json)
         }
-        Command::Compare { first, second, metric, json } => studies::compare(&first, &second, &metric, json),
+        Command::Compare { first, second, metric, json, .. } => {
+            studies::compare(&first, &second, &metric, json)
+        }
         Command::Explain { scenario, all, seed, quick } => {
             studies::explain(&catalog::find_study(&scenario, quick)?, all, seed)
         }
@@ -114,6 +126,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Testbed { command: TestbedCommand::Clean } => backend::clean_testbed(),
         Command::Linux(command) => linux::run(&command),
         Command::Perf(command) => perf::run(&command),
+        Command::Serve(args) => serve::run(&args),
         Command::Schema => {
             outln!("{}", serde_json::to_string_pretty(&scenario::schema())?);
             Ok(())

@@ -200,6 +200,16 @@ impl Work {
         self.expected = estimate.time.map(|(time, _)| time);
     }
 
+    /// Updates the completed share of a run and returns it. A run can end long before its planned end, and it can need
+    /// more packets than estimated, so the larger of both shares counts. An active run is never complete.
+    fn on_progress(&mut self, run: usize, time_share: f64, progress: Progress) -> f64 {
+        const MAX_ACTIVE_SHARE: f64 = 0.99;
+        let estimate = self.weights.get(&run).map_or(f64::INFINITY, |weight| *weight as f64);
+        let share = time_share.max(progress.packet_hops as f64 / estimate).min(MAX_ACTIVE_SHARE);
+        self.active.insert(run, share);
+        share
+    }
+
     fn on_end(&mut self, run: usize, is_reused: bool) {
         self.active.remove(&run);
         if is_reused {
@@ -239,7 +249,7 @@ impl Work {
         let running = elapsed.saturating_sub(self.started?);
         let share = self.share();
         match self.expected {
-            Some(expected) if share < RELIABLE_SHARE => Some(expected.saturating_sub(running)),
+            Some(expected) if share < RELIABLE_SHARE => expected.checked_sub(running),
             _ if share > 0.0 => {
                 Duration::try_from_secs_f64(running.as_secs_f64() * (1.0 - share) / share).ok()
             }
@@ -279,7 +289,12 @@ impl RunObserver for ProgressBars {
     fn on_estimate(&self, estimate: &SuiteEstimate) {
         self.work.lock().expect(NOT_POISONED).on_estimate(estimate);
         if estimate.pending > 0 && !self.is_quiet {
-            self.display.suspend(|| eprintln!("{estimate}"));
+            self.display.suspend(|| {
+                eprintln!("{estimate}");
+                if let Some(mismatch) = estimate.rate_mismatch {
+                    eprintln!("note: {mismatch}");
+                }
+            });
         }
     }
 
@@ -295,8 +310,8 @@ impl RunObserver for ProgressBars {
     }
 
     fn on_progress(&self, run: &RunId, progress: Progress, stop: Picos) {
-        let share = (progress.now.get() as f64 / stop.get().max(1) as f64).min(1.0);
-        self.work.lock().expect(NOT_POISONED).active.insert(run.index, share);
+        let time_share = progress.now.get() as f64 / stop.get().max(1) as f64;
+        let share = self.work.lock().expect(NOT_POISONED).on_progress(run.index, time_share, progress);
         self.update_total();
         if let Some(bar) = self.active.lock().expect(NOT_POISONED).get(&run.index) {
             #[expect(
@@ -370,6 +385,20 @@ mod tests {
         assert_eq!(work.describe(Duration::from_secs(1)), "1 s: 7 of 9 runs, 0 %, about 39 s left");
         work.started = None;
         assert_eq!(work.describe(Duration::from_secs(1)), "1 s: 7 of 9 runs, 0 %");
+    }
+
+    #[test]
+    fn an_active_run_counts_by_time_or_by_packet_hops_and_is_never_complete() {
+        let mut work = work(&[1_000], 0);
+        let progress = |packet_hops| Progress { now: Picos::ZERO, packet_hops, finished: 0 };
+        // A collective ends long before the end of the scenario.
+        assert!((work.on_progress(0, 0.01, progress(500)) - 0.5).abs() < 1e-9);
+        assert!((work.on_progress(0, 0.8, progress(600)) - 0.8).abs() < 1e-9);
+        // A run drains, or needs more packets than estimated.
+        assert!((work.on_progress(0, 1.5, progress(5_000)) - 0.99).abs() < 1e-9);
+        // The estimate was too short and says nothing.
+        let late = Work { expected: Some(Duration::from_secs(40)), ..self::work(&[1], 0) };
+        assert_eq!(late.describe(Duration::from_secs(60)), "60 s: 0 of 1 runs, 0 %");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use poseidon_lab::budget::{Limits, TimeEstimation};
 use poseidon_lab::report::format_number;
 use poseidon_lab::rollout::{
     Baseline, BaselinePoint, Direction, Order, OrderComparison, OrderOutcome, Point, Rollout, RolloutError,
-    RolloutOptions, RolloutPlan, Step, StopReason, interval,
+    RolloutOptions, RolloutPlan, SideEffect, Step, StopReason, interval,
 };
 use poseidon_lab::runner::{RunEnvironment, RunOptions, Shard};
 use poseidon_lab::stats::Estimate;
@@ -155,6 +155,9 @@ fn failure(error: RolloutError) -> Failure {
 /// The maximum width of a unit's name. The table then fits in 80 columns.
 const MAX_NAME: usize = 16;
 
+/// The maximum width of a metric's name. The table then fits in 80 columns.
+const MAX_METRIC: usize = 23;
+
 fn print_plan(plan: &RolloutPlan, budget: u32) {
     let direction = match plan.objective.direction {
         Direction::Minimise => "smaller",
@@ -184,6 +187,27 @@ fn print_plan(plan: &RolloutPlan, budget: u32) {
     }
     search.comparisons.iter().for_each(|comparison| print_sentence(&comparison_sentence(comparison)));
     print_sentence(&all_upgraded_sentence(&search.all_upgraded, search.steps.last(), plan.candidates.len()));
+    print_side_effects(&plan.side_effects);
+}
+
+/// Prints what the plan does to the other traffic.
+fn print_side_effects(effects: &[SideEffect]) {
+    if effects.is_empty() {
+        return;
+    }
+    outln!("\nOther traffic: a negative gain is the price of this plan");
+    let width = effects.iter().map(|effect| effect.metric.chars().count()).max().unwrap_or(0).min(MAX_METRIC);
+    let row = |cells: [&str; 6]| {
+        let [metric, before, after, all, gain, interval] = cells;
+        let line = format!("{metric:<width$}  {before:>7}  {after:>7}  {all:>7}  {gain:>7}  {interval:>19}");
+        outln!("{}", line.trim_end());
+    };
+    row(["", "before", "after", "all", "gain", "95 % interval"]);
+    for SideEffect { metric, before, after, all_upgraded, gain, .. } in effects {
+        let [before, after, all] = [*before, *after, *all_upgraded].map(format_number);
+        let (mean, interval) = (format_number(gain.mean), format_interval(gain));
+        row([&shorten(metric, MAX_METRIC), &before, &after, &all, &mean, &interval]);
+    }
 }
 
 /// Prints a sentence on lines of at most 80 columns.
@@ -213,7 +237,7 @@ fn print_steps(start: f64, steps: &[Step]) {
         let Point { upgrades, mean, gain, .. } = &step.point;
         row([
             &upgrades.to_string(),
-            &shorten(&step.unit.name),
+            &shorten(&step.unit.name, MAX_NAME),
             &format_number(*mean),
             &format_number(step.step_gain.mean),
             &format_interval(&step.step_gain),
@@ -321,10 +345,10 @@ fn format_absolute_interval(estimate: &Estimate) -> String {
     format!("{} to {}", format_number(low), format_number(high))
 }
 
-fn shorten(name: &str) -> String {
-    if name.chars().count() <= MAX_NAME {
+fn shorten(name: &str, width: usize) -> String {
+    if name.chars().count() <= width {
         return name.to_owned();
     }
-    let start: String = name.chars().take(MAX_NAME - 1).collect();
+    let start: String = name.chars().take(width - 1).collect();
     format!("{start}\u{2026}")
 }

@@ -6,6 +6,7 @@ use crate::backend_kind::BackendKind;
 use crate::catalog::PAPERS;
 use crate::failure::RESULTS_KEPT;
 use crate::progress::ProgressBars;
+use crate::recording::CheckedRecording;
 use crate::{Failure, figures, print, published};
 use poseidon_lab::budget::{Limits, ShortCount, SuiteEstimate, TimeEstimation, short_bytes};
 use poseidon_lab::canonical::plan_hash;
@@ -25,14 +26,28 @@ pub(crate) fn run_one(
     args: &StudyArgs,
     records: Option<Format>,
     backend: BackendKind,
+    recording: Option<&CheckedRecording>,
 ) -> Result<(), Failure> {
     let name = study.name.clone();
     let suite = Suite::run(vec![study], args, records, Shard::WHOLE, backend)?;
+    let folder = suite.store.study_folder(&name);
+    // The page of the study links to the recordings. Interrupted runs are not recorded.
+    let recording = recording.filter(|_| suite.stop.is_none());
+    let recorded = recording.map_or_else(|| Ok(Vec::new()), |recording| recording.write(&suite.store));
+    let page = report::write_study_page(&suite.reports[0], &folder, suite.results.program())?;
     if args.json {
         print::print_json(&suite.reports, &suite.results.runs, &suite.result_hash)?;
     } else {
         print::print_study(&suite.reports[0], &suite.results.runs)?;
-        outln!("\nresult {}; stored in {}", suite.result_hash, suite.store.study_folder(&name).display());
+        outln!("\nresult {}; stored in {}", suite.result_hash, folder.display());
+        outln!("report: {}", page.display());
+    }
+    for line in recorded? {
+        if args.json {
+            eprintln!("{line}");
+        } else {
+            outln!("{line}");
+        }
     }
     suite.finish(true)
 }

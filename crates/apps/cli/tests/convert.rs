@@ -126,6 +126,61 @@ fn invalid_files_are_refused_with_line_and_remedy() {
 }
 
 #[test]
+fn mistakes_in_links_and_flows_are_named_with_line_and_remedy() {
+    let links = "h0 s0 100 Gbps 1 us\nh1 s0 100 Gbps 1 us\n";
+    let flows = "from,to,size_bytes,start_us\n# the first\nh0,h1,100,1\nh0,h9,100,1\n";
+    let folder = TempFolder::new("mistakes")
+        .with_file("no-delay.txt", "h0 s0 100 Gbps\n")
+        .with_file("no-space.txt", "h0 s0 100Gbps 1us\n")
+        .with_file("islands.txt", &format!("{links}h2 s1 100 Gbps 1 us\n"))
+        .with_file("links.txt", links)
+        .with_file("flows.csv", flows)
+        .with_file("t.txt", HPCC_TOPOLOGY)
+        .with_file("f.txt", &HPCC_FLOWS.replace("4 0 3", "4 3 3"));
+    for (files, expected) in [
+        (&["no-delay.txt"][..], "no-delay.txt: line 1: write two ends, a rate and a delay"),
+        (&["no-space.txt"], "no-space.txt: line 1: write two ends, a rate and a delay"),
+        (&["islands.txt"], "islands.txt: line 3: s1 cannot be reached from s0; add links"),
+        (
+            &["links.txt", "flows.csv"],
+            "flows.csv: line 4: flow 2 (0->9): there is no host h9: the network has 2",
+        ),
+        (&["t.txt", "f.txt"], "f.txt: line 4: flow 3 (4->3): node 3 is not a host in the topology file"),
+    ] {
+        let output = folder.run(&[&["import"], files, &["-o", "my.toml"]].concat());
+        assert_eq!(exit_code(&output), 3, "{files:?}");
+        assert!(stderr(&output).contains(expected), "{files:?}: {}", stderr(&output));
+    }
+    // `run` gives the same message.
+    let text = "title = \"t\"\nsource = \"s\"\nstop = \"1 ms\"\n[topology]\nkind = \"file\"\nfile = \"links.txt\"\n\
+                format = \"links\"\n[[traffic]]\nname = \"f\"\nkind = \"flow-list\"\nfile = \"flows.csv\"\n";
+    let output = folder.with_file("own.toml", text).run(&["run", "own.toml"]);
+    assert!(stderr(&output).contains("flows.csv: line 4: flow 2 (0->9)"), "{}", stderr(&output));
+}
+
+#[test]
+fn imported_scenario_has_queues_for_its_priorities_and_the_rate_of_its_hosts() {
+    let links = "h0 s0 25 Gbps 1 us\nh1 s0 40 Gbps 1 us\nh2 s1 25 Gbps 1 us\ns0 s1 400 Gbps 1 us\n";
+    let flows = "from,to,size_bytes,start_us,priority\nh0,h1,100,1,\nh2,h1,100,1,2\n";
+    let folder = TempFolder::new("priorities").with_file("links.txt", links).with_file("flows.csv", flows);
+    folder.run_ok(&["import", "links.txt", "flows.csv", "-o", "my.toml"]);
+    let text = folder.read("my.toml");
+    assert!(text.contains("priorities = 3\n"), "{text}");
+    // The link between switches is faster, but no host can send at its rate.
+    assert!(text.contains("[laws.poseidon]\nbase     = \"poseidon\"\nmax-rate = \"40 Gbps\"\n"), "{text}");
+    assert_eq!(run(&folder, "my.toml").1, 2.0);
+    let folder = folder
+        .with_file("few.toml", &text.replace("priorities = 3", "priorities = 2"))
+        .with_file("high.csv", &flows.replace(",2\n", ",8\n"));
+    let output = folder.run(&["run", "few.toml"]);
+    assert_eq!(exit_code(&output), 3);
+    assert!(stderr(&output).contains("set switch.priorities = 3"), "{}", stderr(&output));
+    let output = folder.run(&["import", "links.txt", "high.csv", "-o", "high.toml"]);
+    let expected = "high.csv: line 3: flow 2 (2->1): priority 8 is too high; use 0 to 7";
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+}
+
+#[test]
 fn results_are_compared_with_completion_times_of_hpcc() {
     let folder = TempFolder::new("fct").with_file("t.txt", HPCC_TOPOLOGY).with_file("f.txt", HPCC_FLOWS);
     folder.run_ok(&["import", "t.txt", "f.txt", "-o", "my.toml"]);

@@ -4,6 +4,7 @@
 mod code_hash;
 
 use code_hash::{CODE, LINUX_CODE, LOCK};
+use poseidon_lab::report::MAX_PAGE_BYTES;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -204,14 +205,28 @@ fn the_committed_table_marks_exactly_the_stale_studies() {
         let is_same = generated.get(name).is_some_and(|generated| generated == bytes);
         assert!(is_same, "docs/results/{} is outdated; run `poseidon report docs/results`", name.display());
     }
-    // The only additional file is the page.
-    assert_eq!(generated.len(), committed.len() + 1);
+    // The only additional files are the pages.
+    let pages: Vec<&PathBuf> = generated.keys().filter(|name| !committed.contains_key(*name)).collect();
+    assert!(pages.contains(&&PathBuf::from("report.html")), "{pages:?}");
+    for page in &pages {
+        assert!(is_page(page), "{}", page.display());
+        let bytes = generated[*page].len();
+        assert!(bytes <= MAX_PAGE_BYTES, "{} has {bytes} bytes", page.display());
+    }
+    // The whole report is too large for one page.
+    assert!(pages.contains(&&PathBuf::from("report-poseidon.html")), "{pages:?}");
 }
 
-/// Returns the committed files of the folder. The page is not committed.
+/// Returns whether a file is a page of the report.
+fn is_page(file: &Path) -> bool {
+    let name = file.to_string_lossy();
+    name.starts_with("report") && name.ends_with(".html")
+}
+
+/// Returns the committed files of the folder. The pages are not committed.
 fn committed_files() -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = files(&results_folder());
-    files.remove(Path::new("report.html"));
+    files.retain(|file, _| !is_page(file));
     files
 }
 

@@ -90,9 +90,13 @@ fn a_rollout_is_planned_printed_and_cached() {
     let folder = TempFolder::new("rollout").with_file("lot.toml", LOT);
     let output = folder.run_ok(&ROLLOUT);
     let (text, progress) = (stdout(&output), stderr(&output));
-    for expected in
-        ["victim.share (larger is better)", "step  upgrade", "bottleneck first", "all 3 candidates"]
-    {
+    for expected in [
+        "victim.share (larger is better)",
+        "step  upgrade",
+        "bottleneck first",
+        "all 3 candidates",
+        "left.rate_gbps",
+    ] {
         assert!(text.contains(expected), "{expected:?} is missing in\n{text}");
     }
     let widest =
@@ -101,14 +105,15 @@ fn a_rollout_is_planned_printed_and_cached() {
     for expected in ["3 candidates, at most ", "these runs take at most", "step 1: rack"] {
         assert!(progress.contains(expected), "{expected:?} is missing in\n{progress}");
     }
-    for file in ["rollout.json", "rollout.csv", "rollout.svg"] {
-        assert!(folder.0.join("out/lot").join(file).is_file(), "{file}");
+    for extension in ["json", "csv", "svg"] {
+        let file = format!("rollout-victim.share.{extension}");
+        assert!(folder.0.join("out/lot").join(&file).is_file(), "{file}");
     }
     let before = modification_times(&folder);
     let args = [&ROLLOUT[..], &["--json"]].concat();
     let plan = json(&folder.run_ok(&args));
     assert_eq!(modification_times(&folder), before, "a repeated plan runs nothing");
-    let stored = folder.read("out/lot/rollout.json");
+    let stored = folder.read("out/lot/rollout-victim.share.json");
     assert_eq!(serde_json::from_str::<serde_json::Value>(&stored).expect("the file is JSON"), plan);
 
     // Telemetry at one of the two congested switches gives the victim its share.
@@ -119,6 +124,12 @@ fn a_rollout_is_planned_printed_and_cached() {
     let (mean, half) = (gain["mean"].as_f64(), gain["half"].as_f64());
     assert!(mean > Some(0.05) && half < mean, "{gain}");
     assert_eq!(plan["start"]["values"].as_array().map(Vec::len), Some(3));
+    // The victim takes its share from the others.
+    let effects = plan["side_effects"].as_array().expect("there is a list of side effects");
+    let metrics: Vec<&str> = effects.iter().filter_map(|effect| effect["metric"].as_str()).collect();
+    assert_eq!(metrics, ["left.rate_gbps", "right.rate_gbps"]);
+    let cost = |effect: &serde_json::Value| effect["gain"]["mean"].as_f64();
+    assert!(effects.iter().all(|effect| cost(effect) < Some(0.0)), "{effects:?}");
     // The last switch has no queue, so it is the last in the order by congestion.
     let bottleneck = &plan["baselines"][0];
     assert_eq!(
@@ -155,6 +166,7 @@ fn invalid_requests_are_usage_errors() {
     for (args, expected) in [
         (&["lot.toml"][..], "choose the metric to improve with --objective, such as victim.share"),
         (&["lot.toml", "--objective", "victim.shar"], "did you mean \"share\"?"),
+        (&["lot.toml", "--objective", "victim.rate"], "did you mean \"rate_gbps\"?"),
         (&["lot.toml", "--objective", "run.marks"], "--maximise or --minimise"),
         (&["lot.toml", "--candidates", "rack9", share[0], share[1]], "--candidates: \"rack9\""),
         (&["sweep.toml", share[0], share[1]], "--cell: law brownfield; law swift"),

@@ -36,6 +36,12 @@ pub trait Law: Debug {
         None
     }
 
+    /// Returns the target delay at the current window, or `None` if the law has no target delay. `hop_count` is the
+    /// number of switches on the path. Hosts use this only to show the target.
+    fn target(&self, _hop_count: u8) -> Option<Nanos> {
+        None
+    }
+
     /// Returns how much the host may send now, and how fast. The window is never zero and never exceeds
     /// [`Packets::MAX_WINDOW`].
     fn decision(&self) -> Decision;

@@ -211,6 +211,10 @@ macro_rules! registry {
                 match self { $( Self::$law(law) => law.delay_signal(ack), )* }
             }
 
+            fn target(&self, hop_count: u8) -> Option<Nanos> {
+                match self { $( Self::$law(law) => law.target(hop_count), )* }
+            }
+
             #[inline]
             fn decision(&self) -> Decision {
                 match self { $( Self::$law(law) => law.decision(), )* }

@@ -1,11 +1,13 @@
-//! Queue policies for a switch: buffer admission ([`buffer`]) and congestion marking ([`mark`]).
+//! Policies of switches and links: buffer admission ([`buffer`]), congestion marking ([`mark`]) and link impairments
+//! ([`impair`]).
 //!
 //! # Tour
 //!
 //! A [`BufferPolicy`](buffer::BufferPolicy) decides how many more bytes a queue may hold. A
-//! [`MarkPolicy`](mark::MarkPolicy) decides whether to set a congestion mark (ECN) on a packet that leaves a queue.
-//! [`AnyBufferPolicy`] and [`AnyMarkPolicy`] hold a policy chosen by name at run time. [`buffer::BUFFER_POLICIES`] and
-//! [`mark::MARK_POLICIES`] list all policies.
+//! [`MarkPolicy`](mark::MarkPolicy) decides whether to set a congestion mark (ECN) on a packet that leaves a queue. An
+//! [`ImpairPolicy`](impair::ImpairPolicy) decides whether a link loses or delays a packet. [`AnyBufferPolicy`],
+//! [`AnyMarkPolicy`] and [`AnyImpairPolicy`] hold a policy chosen by name at run time. [`buffer::BUFFER_POLICIES`],
+//! [`mark::MARK_POLICIES`] and [`impair::IMPAIR_POLICIES`] list all policies.
 //!
 //! A policy has no clock, no random number generator and no heap. The caller passes the time and a random seed with
 //! each packet, and stores the [`mark::MarkState`] of each queue. The same code therefore runs in a simulator and on a
@@ -39,10 +41,12 @@
 extern crate std;
 
 pub mod buffer;
+pub mod impair;
 pub mod mark;
 mod registry;
 
 pub use buffer::AnyBufferPolicy;
+pub use impair::AnyImpairPolicy;
 pub use mark::AnyMarkPolicy;
 pub use registry::PolicyInfo;
 

@@ -1,4 +1,4 @@
-//! The macro that defines both policy registries.
+//! The macro that defines the policy registries.
 
 use poseidon_types::params::ParamInfo;
 

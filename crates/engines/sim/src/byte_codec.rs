@@ -5,7 +5,8 @@
 
 use poseidon_plan::Report;
 use poseidon_plan::records::{
-    DecisionRow, DropCause, DropRow, MemorySink, MessageRow, QueueRow, ReceivedRow, ReceiverRow, SenderRow,
+    DecisionRow, DropCause, DropRow, MemorySink, MessageRow, QueueRow, ReceivedRow, ReceiverRow,
+    RecordedRows, SenderRow,
 };
 use poseidon_types::{Bytes, ConnectionId, MessageId, Nanos, Packets, Picos, PortId, SwitchId};
 
@@ -39,7 +40,7 @@ macro_rules! impl_struct_codec {
 pub(crate) use impl_struct_codec;
 
 impl_struct_codec! {
-    MemorySink { messages, received, drops, queues, senders, receivers, decisions }
+    MemorySink { messages, received, drops, queues, senders, receivers, decisions, recorded }
     MessageRow { message, start, acknowledged, size, retransmitted }
     ReceivedRow { message, time }
     DropRow { time, switch, connection, packet, cause }
@@ -118,6 +119,7 @@ impl ByteCodec for DropCause {
         match self {
             Self::Buffer => 0_u8,
             Self::Link => 1,
+            Self::Loss => 2,
         }
         .encode(out);
     }
@@ -126,8 +128,18 @@ impl ByteCodec for DropCause {
         match u8::decode(input)? {
             0 => Some(Self::Buffer),
             1 => Some(Self::Link),
+            2 => Some(Self::Loss),
             _ => None,
         }
+    }
+}
+
+impl ByteCodec for RecordedRows {
+    /// Ranks record nothing, so there is nothing to encode.
+    fn encode(&self, _: &mut Vec<u8>) {}
+
+    fn decode(_: &mut &[u8]) -> Option<Self> {
+        Some(Self::default())
     }
 }
 
@@ -193,7 +205,7 @@ mod tests {
                 switch: SwitchId::new(next_u32(rng)),
                 connection: ConnectionId::new(next_u32(rng)),
                 packet: next_u32(rng),
-                cause: *rng.pick(&[DropCause::Buffer, DropCause::Link]),
+                cause: *rng.pick(&[DropCause::Buffer, DropCause::Link, DropCause::Loss]),
             });
         }
         for _ in 0..rng.below(4) {
@@ -289,7 +301,7 @@ mod tests {
     #[test]
     fn invalid_bytes_are_rejected() {
         assert_eq!(bool::decode(&mut [2].as_slice()), None);
-        assert_eq!(DropCause::decode(&mut [2].as_slice()), None);
+        assert_eq!(DropCause::decode(&mut [3].as_slice()), None);
         assert_eq!(MemorySink::decode(&mut [255; 64].as_slice()), None, "the list length exceeds the input");
     }
 }

@@ -1,5 +1,8 @@
 //! The state shared by all nodes in a shard: plan, network, packets, calendar and counters.
 
+mod capture;
+
+use poseidon_plan::recording::Recording;
 use poseidon_plan::records::{DropCause, DropRow, MemorySink};
 use poseidon_plan::switch::Pause;
 use poseidon_plan::{Plan, Report};
@@ -9,12 +12,14 @@ use crate::calendar::{Arrival, Calendar};
 use crate::exchange::{NEVER, Outbox};
 use crate::hash::{hash_pair, splitmix64};
 use crate::hop_records::RecordsId;
+use crate::impairments::Impairments;
 use crate::network::Network;
 use crate::node::NodeId;
 use crate::packet::{Packet, PacketArena, PacketId, PacketKind};
+use crate::recorder::Recorder;
 use crate::schedule::Schedule;
 use crate::telemetry::Telemetry;
-use crate::wire::Wire;
+use crate::wire::{ImpairmentId, Wire};
 
 /// The read-only state shared by all shards.
 #[derive(Debug)]
@@ -22,6 +27,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) network: Network<'a>,
     pub(crate) schedule: Schedule,
+    pub(crate) recording: &'a Recording,
     pub(crate) wire_format_telemetry: bool,
     pub(crate) shards: u32,
 }
@@ -40,6 +46,12 @@ pub(crate) struct ShardContext<'a> {
     pub(crate) calendar: Calendar,
     pub(crate) report: Report,
     pub(crate) rows: MemorySink,
+    pub(crate) recorder: Recorder<'a>,
+    pub(crate) impairments: Impairments,
+    /// Whether the laws of watched connections are logged on every ACK.
+    pub(crate) logs_acks: bool,
+    /// Whether all packets stay in this shard, none is captured and no link is impaired.
+    is_direct: bool,
     /// Packets for other shards, indexed by shard.
     pub(crate) outboxes: Vec<Outbox>,
     /// The earliest arrival time of any packet in `outboxes`, or [`Picos::MAX`].
@@ -59,7 +71,9 @@ pub(crate) struct ShardContext<'a> {
 
 impl<'a> ShardContext<'a> {
     pub(crate) fn new(setup: &'a Setup<'a>, shard: u32) -> Self {
-        let Setup { plan, network, schedule, wire_format_telemetry, shards } = setup;
+        let Setup { plan, network, schedule, recording, wire_format_telemetry, shards } = setup;
+        let recorder = Recorder::new(recording, plan.watched_connections.len());
+        let impairments = Impairments::new(plan, network);
         let nodes = network.switches() + network.racks;
         let narrow = |bytes: Bytes| u16::try_from(bytes.get()).expect("the plan was validated");
         let min_delay = network.min_delay_into_switch(plan.switch.pause != Pause::Off);
@@ -74,6 +88,10 @@ impl<'a> ShardContext<'a> {
             calendar: Calendar::new(nodes, network.switches(), min_delay, plan.stop),
             report: Report::default(),
             rows: MemorySink::default(),
+            logs_acks: plan.log_decisions || recorder.records_law_states(),
+            is_direct: *shards == 1 && !recorder.captures_packets() && impairments.is_empty(),
+            recorder,
+            impairments,
             outboxes: (0..*shards).map(|_| Outbox::default()).collect(),
             first_remote_arrival: Picos::MAX,
             mtu: narrow(plan.transport.mtu),
@@ -122,10 +140,36 @@ impl<'a> ShardContext<'a> {
     #[inline]
     fn deliver(&mut self, wire: &Wire, id: PacketId, time: Picos, is_control: bool) {
         self.report.packet_hops += 1;
-        if self.owns(wire.peer) {
+        if self.is_direct {
             self.calendar.schedule_arrival(wire.peer, wire.peer_port(), time, id, is_control);
         } else {
-            self.send_to_other_shard(wire, id, time);
+            self.deliver_indirectly(wire, id, time, is_control);
+        }
+    }
+
+    /// Delivers a packet in a run with several shards, captured packets or impaired links.
+    fn deliver_indirectly(&mut self, wire: &Wire, id: PacketId, time: Picos, is_control: bool) {
+        let mut arrival = time;
+        if wire.impairment != ImpairmentId::NONE {
+            let sent = time - wire.delay;
+            match self.impairments.impair(wire.impairment, sent, time) {
+                Some(delayed) => arrival = delayed,
+                None => {
+                    let departed = sent - wire.send_time(self.arena[id].size);
+                    let (switch, port) = self.impairments.port(wire.impairment);
+                    self.capture_drop(switch, port, id, departed, DropCause::Loss);
+                    self.drop_packet(switch, id, departed, DropCause::Loss);
+                    return;
+                }
+            }
+        }
+        if self.recorder.captures_packets() {
+            self.capture_on_wire(wire, id, time, arrival, is_control);
+        }
+        if self.owns(wire.peer) {
+            self.calendar.schedule_arrival(wire.peer, wire.peer_port(), arrival, id, is_control);
+        } else {
+            self.send_to_other_shard(wire, id, arrival);
         }
     }
 

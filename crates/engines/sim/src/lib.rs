@@ -32,6 +32,7 @@ mod exchange;
 mod hash;
 mod hop_records;
 mod host;
+mod impairments;
 mod memory_estimate;
 mod network;
 mod node;
@@ -40,6 +41,7 @@ mod pfc;
 #[cfg(feature = "mpi")]
 mod ranks;
 mod receiver;
+mod recorder;
 mod reverse_marking;
 mod rows;
 mod run;

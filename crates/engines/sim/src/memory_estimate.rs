@@ -32,6 +32,7 @@ pub(crate) fn estimate_memory(plan: &Plan) -> Bytes {
         connections * CONNECTION,
         connections.min(hosts * 64) * SENDER,
         plan.messages.len() as u64 * MESSAGE,
+        plan.rings.iter().map(|ring| u64::from(ring.ranks) * u64::from(ring.channels) * MESSAGE).sum(),
         estimate_packets(plan) * (PACKET + record_bytes(plan.switch.stamp)),
     ];
     Bytes::new(terms.iter().fold(0, |sum: u64, term| sum.saturating_add(*term)))

@@ -49,6 +49,8 @@ pub(crate) struct Network<'a> {
     pub(crate) racks: u32,
     rates: LinkRates,
     route_tables: Option<RouteTables>,
+    /// The smallest delay to which a link changes, or [`Picos::MAX`].
+    min_later_delay: Picos,
 }
 
 /// The routes of a network described by a list of links.
@@ -75,11 +77,16 @@ impl<'a> Network<'a> {
         };
         let later_rates = plan.link_changes.iter().filter_map(|change| match change.event {
             LinkEvent::Rate(rate) => Some(rate),
-            LinkEvent::Down | LinkEvent::Up => None,
+            LinkEvent::Down | LinkEvent::Up | LinkEvent::Delay(_) => None,
         });
         let rates = LinkRates::new(topology.links().iter().map(|link| link.rate).chain(later_rates));
         let pipeline = plan.switch.pipeline;
-        Self { topology, seed: plan.seed, pipeline, switches, racks, rates, route_tables }
+        let later_delays = plan.link_changes.iter().filter_map(|change| match change.event {
+            LinkEvent::Delay(delay) => Some(delay),
+            LinkEvent::Down | LinkEvent::Up | LinkEvent::Rate(_) => None,
+        });
+        let min_later_delay = later_delays.min().unwrap_or(Picos::MAX);
+        Self { topology, seed: plan.seed, pipeline, switches, racks, rates, route_tables, min_later_delay }
     }
 
     /// Returns the number of switches.
@@ -222,7 +229,7 @@ impl<'a> Network<'a> {
     /// PFC frames skip the pipeline.
     pub(crate) fn min_delay_into_switch(&self, with_pfc: bool) -> Picos {
         let pipeline = if with_pfc { Picos::ZERO } else { self.pipeline };
-        let mut min_delay = Picos::MAX;
+        let mut min_delay = self.min_later_delay;
         for switch in self.switch_ids() {
             for port in self.port_ids(switch) {
                 // A host's link has the same delay in both directions.

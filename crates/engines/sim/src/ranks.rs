@@ -11,6 +11,7 @@
 use mpi::request::Request;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Source};
+use poseidon_plan::recording::Recording;
 use poseidon_plan::records::{MemorySink, Sink};
 use poseidon_plan::traffic::Connection;
 use poseidon_plan::{Backend, Plan, PlanError, Report, SwitchPort};
@@ -57,7 +58,9 @@ impl<C: Communicator> Backend for MpiSimulator<'_, C> {
         // A duplicate communicator keeps these messages separate from the program's other messages.
         let world = self.world.duplicate();
         let (rank, ranks) = (to_u32(world.rank()), to_u32(world.size()));
-        let setup = self.simulator.set_up(plan, ranks);
+        // Ranks record nothing, because the rows of a recording are not exchanged between them.
+        let recording = Recording::NOTHING;
+        let setup = self.simulator.set_up(plan, &recording, ranks);
         if !all_agree(&world, setup.is_ok()) {
             return Err(setup.err().unwrap_or(PlanError::Unsupported("a plan that another rank rejects")));
         }

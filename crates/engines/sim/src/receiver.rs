@@ -14,6 +14,9 @@ pub(crate) struct Receiver {
     pub(crate) next_expected: u32,
     /// The number of completed messages.
     pub(crate) complete_messages: u32,
+    /// The sequence number following the last packet of the first incomplete message, or `u32::MAX` if all messages
+    /// are complete.
+    pub(crate) message_end: u32,
     /// The number of payload bytes received. Each byte counts once.
     pub(crate) received_bytes: u64,
     /// Packets above `next_expected` that have arrived.
@@ -55,29 +58,36 @@ pub(crate) struct ReceiveOutcome {
 }
 
 impl Receiver {
-    pub(crate) const NEW: Self = Self {
-        next_expected: 0,
-        complete_messages: 0,
-        received_bytes: 0,
-        out_of_order: BTreeSet::new(),
-        pending_ack: PacketId::NONE,
-        pending_count: 0,
-        ack_deadline: Picos::MAX,
-        ece_latched: false,
-        nack_sent: false,
-        next_cnp: Picos::ZERO,
-    };
+    /// Creates a receiver. `message_end` is the sequence number following the last packet of the first message.
+    pub(crate) const fn new(message_end: u32) -> Self {
+        Self {
+            next_expected: 0,
+            complete_messages: 0,
+            message_end,
+            received_bytes: 0,
+            out_of_order: BTreeSet::new(),
+            pending_ack: PacketId::NONE,
+            pending_count: 0,
+            ack_deadline: Picos::MAX,
+            ece_latched: false,
+            nack_sent: false,
+            next_cnp: Picos::ZERO,
+        }
+    }
+
+    /// Returns whether the first incomplete message has been fully received.
+    #[inline]
+    pub(crate) const fn completes_message(&self) -> bool {
+        self.message_end <= self.next_expected
+    }
 
     /// Processes a data packet. `pending_is_marked` states whether the pending ACK is marked.
-    /// `completes_message` takes a sequence number and returns whether a message is complete once all packets
-    /// below this number have arrived.
     pub(crate) fn on_data(
         &mut self,
         plan: &Plan,
         packet: &Packet,
         pending_is_marked: bool,
         now: Picos,
-        completes_message: impl Fn(u32) -> bool,
     ) -> ReceiveOutcome {
         let is_marked = packet.tag.is_marked();
         if packet.tag.has_cwr() {
@@ -111,8 +121,7 @@ impl Receiver {
                     self.ack_deadline = now + Picos::from_nanos(delay);
                 }
                 self.pending_count += 1;
-                let ack_now =
-                    self.pending_count >= packets || !in_order || completes_message(self.next_expected);
+                let ack_now = self.pending_count >= packets || !in_order || self.completes_message();
                 (if ack_now { ReplyAction::AckNow } else { ReplyAction::DelayAck }, flush_pending_ack)
             }
         };
@@ -160,7 +169,7 @@ mod tests {
 
     #[test]
     fn receiver_counts_each_packet_once() {
-        let mut receiver = Receiver::NEW;
+        let mut receiver = Receiver::new(u32::MAX);
         let is_new: Vec<bool> = [0, 2, 2, 3, 1, 0].map(|seq| receiver.record_packet(seq)).to_vec();
         assert_eq!(is_new, [true, true, false, true, true, false]);
         assert_eq!(receiver.next_expected, 4);

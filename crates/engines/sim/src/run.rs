@@ -2,6 +2,8 @@
 
 use core::num::NonZeroU32;
 use core::ops::ControlFlow;
+use poseidon_plan::link_changes::LinkEvent;
+use poseidon_plan::recording::Recording;
 use poseidon_plan::records::{
     DecisionRow, DropRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
 };
@@ -14,11 +16,13 @@ use crate::calendar::{Calendar, MAX_PORTS};
 use crate::context::{Setup, ShardContext};
 use crate::exchange::{Exchange, NEVER, NextStep, Outbox, SingleShard, WindowBarrier};
 use crate::host::{Endpoints, Rack};
+use crate::impairments::MAX_IMPAIRMENTS;
 use crate::memory_estimate::estimate_memory;
 use crate::network::Network;
 use crate::node::NodeKind;
 use crate::packet::Packet;
 use crate::pfc::Pfc;
+use crate::recorder::check_recording;
 use crate::rows;
 use crate::schedule::Schedule;
 use crate::sender::path_entropy;
@@ -53,7 +57,12 @@ impl Simulator {
 
     /// Validates the plan and builds the state shared by all shards. The number of shards is at most
     /// `max_shards`.
-    pub(crate) fn set_up<'a>(&self, plan: &'a Plan, max_shards: u32) -> Result<Setup<'a>, PlanError> {
+    pub(crate) fn set_up<'a>(
+        &self,
+        plan: &'a Plan,
+        recording: &'a Recording,
+        max_shards: u32,
+    ) -> Result<Setup<'a>, PlanError> {
         plan.check(self.available_signals(plan))?;
         if let Some(limit) = self.memory_limit {
             let needed = estimate_memory(plan);
@@ -64,10 +73,11 @@ impl Simulator {
         let network = Network::new(plan);
         check_simulator_limits(plan, &network)?;
         Pfc::check_memory(plan, &network)?;
+        check_recording(recording, &network)?;
         let schedule = Schedule::new(plan)?;
         let shards = max_shards.min(network.racks);
         let wire_format_telemetry = self.wire_format_telemetry;
-        Ok(Setup { plan, network, schedule, wire_format_telemetry, shards })
+        Ok(Setup { plan, network, schedule, recording, wire_format_telemetry, shards })
     }
 }
 
@@ -94,8 +104,12 @@ impl Backend for Simulator {
     }
 
     fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Report, PlanError> {
+        self.record(plan, &Recording::NOTHING, sink)
+    }
+
+    fn record(&self, plan: &Plan, recording: &Recording, sink: &mut dyn Sink) -> Result<Report, PlanError> {
         let threads = self.threads.map_or_else(|| choose_thread_count(plan), NonZeroU32::get);
-        let setup = self.set_up(plan, threads)?;
+        let setup = self.set_up(plan, recording, threads)?;
         if setup.shards == 1 {
             let result = run_shard(&setup, &mut SingleShard, sink);
             return Ok(merge_results(&[result]));
@@ -164,7 +178,8 @@ pub(crate) fn run_shard(setup: &Setup<'_>, exchange: &mut dyn Exchange, sink: &m
         inbox.clear();
         if is_first_shard && !rows::is_empty(&ctx.rows) {
             finished += ctx.rows.messages.len() as u64;
-            rows::drain_to_sink(&mut ctx.rows, sink);
+            let window_end = ctx.calendar.window_end();
+            rows::drain_to_sink(&mut ctx.rows, sink, window_end);
         }
         if agreed.window == NEVER || agreed.interrupt {
             ctx.report.interrupted = agreed.interrupt && agreed.window != NEVER;
@@ -184,7 +199,9 @@ pub(crate) fn run_shard(setup: &Setup<'_>, exchange: &mut dyn Exchange, sink: &m
     let end = NextStep { window: NEVER, interrupt: false };
     exchange.exchange(&mut ctx.outboxes, &mut inbox, &mut ctx.rows, end);
     if is_first_shard {
-        rows::drain_to_sink(&mut ctx.rows, sink);
+        // Packets that are still on a wire have not arrived.
+        let end = ctx.calendar.window_start().min(stop);
+        rows::drain_to_sink(&mut ctx.rows, sink, end);
     }
     ctx.report.ended = ctx.calendar.window_start().min(stop);
     ctx.report.in_flight = ctx.in_flight().0;
@@ -239,12 +256,32 @@ fn build_racks(ctx: &mut ShardContext<'_>) -> Vec<Option<Rack>> {
             messages[rack].push(id);
         }
     }
+    add_ring_starts(ctx, &racks, &mut messages);
     for (rack, messages) in racks.iter_mut().zip(messages) {
         if let Some(rack) = rack {
             rack.start(ctx, messages);
         }
     }
     racks
+}
+
+/// Adds the first messages of each ring to the message lists of their racks, which are sorted by time.
+fn add_ring_starts(ctx: &ShardContext<'_>, racks: &[Option<Rack>], messages: &mut [Vec<MessageId>]) {
+    let layouts = ctx.schedule.rings.layouts();
+    for (layout, place) in
+        layouts.iter().flat_map(|layout| layout.ring.places().map(move |place| (layout, place)))
+    {
+        let from = ctx.plan.connections[layout.ring.connection(place).index()].from;
+        let rack = ctx.network.locate(from).rack as usize;
+        if racks[rack].is_some() {
+            let first = 0..layout.first_messages_at(place);
+            messages[rack].extend(first.map(|index| layout.message_id(place, index)));
+        }
+    }
+    if !layouts.is_empty() {
+        let start = |message: &MessageId| ctx.schedule.content(ctx.plan, *message).start;
+        messages.iter_mut().for_each(|messages| messages.sort_by_key(start));
+    }
 }
 
 /// Merges the results from all shards and checks that no packets or bytes appeared or vanished.
@@ -281,14 +318,44 @@ fn check_simulator_limits(plan: &Plan, network: &Network<'_>) -> Result<(), Plan
             return Err(PlanError::LinkChange { index, reason: "its switch has no such port" });
         }
     }
+    for (index, impairment) in plan.link_impairments.iter().enumerate() {
+        if impairment.port.get() >= network.port_count(impairment.switch) {
+            return Err(PlanError::LinkImpairment { index, reason: "its switch has no such port" });
+        }
+    }
+    check_delay_changes(plan, network)?;
     if network.rotor().is_none() {
         return Ok(());
+    }
+    if !plan.link_impairments.is_empty() {
+        return Err(PlanError::Unsupported("link impairments in a rotor"));
     }
     if plan.switch.priorities > 1 || plan.switch.pause != Pause::Off {
         return Err(PlanError::Unsupported("priorities or flow control in a rotor"));
     }
     if !plan.link_changes.is_empty() {
         return Err(PlanError::Unsupported("link changes in a rotor"));
+    }
+    Ok(())
+}
+
+/// Rejects changes of the delay of host links, and impaired links with PFC, whose headroom depends on the delay.
+fn check_delay_changes(plan: &Plan, network: &Network<'_>) -> Result<(), PlanError> {
+    let mut has_changes = false;
+    for (index, change) in plan.link_changes.iter().enumerate() {
+        if matches!(change.event, LinkEvent::Delay(_)) {
+            has_changes = true;
+            if !network.is_switch(network.peer_of(change.switch, change.port).node) {
+                let reason = "the delay of a link to a host cannot change";
+                return Err(PlanError::LinkChange { index, reason });
+            }
+        }
+    }
+    if plan.switch.pause != Pause::Off && (has_changes || !plan.link_impairments.is_empty()) {
+        return Err(PlanError::Unsupported("link impairments and changes of delay with PFC"));
+    }
+    if plan.link_impairments.len() + 2 * plan.link_changes.len() > MAX_IMPAIRMENTS {
+        return Err(PlanError::Unsupported("more than 65,535 impaired links"));
     }
     Ok(())
 }

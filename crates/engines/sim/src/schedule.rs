@@ -1,7 +1,8 @@
 //! The message schedule: each connection's messages, their packet ranges and their dependencies. Both
 //! endpoints know the schedule before the run starts.
 
-use poseidon_plan::traffic::Amount;
+use poseidon_plan::rings::RingTable;
+use poseidon_plan::traffic::{Amount, Message};
 use poseidon_plan::{Plan, PlanError};
 use poseidon_types::{Bytes, ConnectionId, MessageId};
 
@@ -18,6 +19,8 @@ pub(crate) struct Schedule {
     pub(crate) dependency_counts: Vec<u32>,
     /// The number of events that each join waits for.
     pub(crate) join_counts: Vec<u32>,
+    /// The rings, whose messages follow those of the plan.
+    pub(crate) rings: RingTable,
 }
 
 impl Schedule {
@@ -62,23 +65,61 @@ impl Schedule {
                 join_counts[prerequisite.join.index()] += 1;
             }
         }
-        Ok(Self { offsets, order, end_seq, dependency_counts, join_counts })
+        let rings = RingTable::new(&plan.rings, plan.transport.mtu);
+        check_packet_counts(&rings)?;
+        Ok(Self { offsets, order, end_seq, dependency_counts, join_counts, rings })
     }
 
     /// Returns the message at `position` in a connection's message list.
     pub(crate) fn message(&self, connection: ConnectionId, position: u32) -> Option<MessageId> {
         let index = self.offsets[connection.index()] + position;
-        (index < self.offsets[connection.index() + 1]).then(|| self.order[index as usize])
+        if index < self.offsets[connection.index() + 1] {
+            return Some(self.order[index as usize]);
+        }
+        let (layout, place) = self.rings.find_connection(connection)?;
+        (position < layout.messages_at(place)).then(|| layout.message_id(place, position))
     }
 
     /// Returns the sequence number following a message's last packet.
     pub(crate) fn end_seq(&self, message: MessageId) -> u32 {
-        self.end_seq[message.index()]
+        self.end_seq.get(message.index()).copied().unwrap_or_else(|| self.ring_end_seq(message))
+    }
+
+    /// Returns the sequence number following the last packet of the message at `position` in a connection's message
+    /// list, or `u32::MAX` if there is no such message.
+    pub(crate) fn end_seq_at(&self, connection: ConnectionId, position: u32) -> u32 {
+        self.message(connection, position).map_or(u32::MAX, |message| self.end_seq(message))
+    }
+
+    #[cold]
+    fn ring_end_seq(&self, message: MessageId) -> u32 {
+        let (ring, place, index) = self.rings.find_message(message).expect("the message exists");
+        let end = self.rings.layouts()[ring].message(place, index).end_packets;
+        u32::try_from(end).expect("the number of packets was checked")
+    }
+
+    /// Returns a message of the plan or of a ring. The start of a ring's message is the start of the ring.
+    pub(crate) fn content(&self, plan: &Plan, message: MessageId) -> Message {
+        match plan.messages.get(message.index()) {
+            Some(message) => *message,
+            None => self.rings.message(message).expect("the message exists"),
+        }
     }
 
     pub(crate) fn has_dependencies(&self, message: MessageId) -> bool {
         self.dependency_counts.get(message.index()).is_some_and(|count| *count > 0)
     }
+}
+
+/// Rejects rings with a connection whose sequence numbers do not fit in 32 bits.
+fn check_packet_counts(rings: &RingTable) -> Result<(), PlanError> {
+    for (index, layout) in rings.layouts().iter().enumerate() {
+        if layout.ring.places().any(|place| layout.packets_at(place) >= u32::MAX.into()) {
+            let reason = "a connection carries more than 2^32 packets; use more channels";
+            return Err(PlanError::Ring { index, reason });
+        }
+    }
+    Ok(())
 }
 
 /// Returns the payload size of a message's last packet.

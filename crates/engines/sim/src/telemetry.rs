@@ -4,10 +4,13 @@
 //! In wire-format mode, packets store the bytes of the real header, and switches update the header in place.
 //! This mode is slower but produces the same result.
 
+use poseidon_plan::records::CapturedTelemetry;
 use poseidon_plan::switch::{DelayCarrier, RecordCarrier, Stamp};
 use poseidon_plan::{Plan, Topology};
 use poseidon_types::telemetry::MAX_HOPS;
-use poseidon_types::{BitRate, Bytes, CounterWrap, HopPath, HopRecord, MaxHopDelay, Nanos, Picos, Signals};
+use poseidon_types::{
+    BitRate, Bytes, CounterWrap, HopPath, HopRecord, HopStack, MaxHopDelay, Nanos, Picos, Signals,
+};
 use poseidon_wire::{hop_word, hpcc_ns3, reflection, shim};
 
 use crate::hash::low32;
@@ -190,6 +193,31 @@ impl Telemetry {
             RecordCarrier::HpccNs3 => {
                 self.read_hpcc_records(reply, hops);
                 HopPath { records: &self.read_buffer[..hops], wrap: self.hpcc_wrap }
+            }
+        }
+    }
+
+    /// Returns the telemetry that a packet carries.
+    pub(crate) fn capture(&mut self, packet: &Packet) -> CapturedTelemetry {
+        let delay = |delay_ns: u32, hops| MaxHopDelay {
+            worst: Nanos::new(u64::from(delay_ns)),
+            hops,
+            ..MaxHopDelay::default()
+        };
+        match self.stamp {
+            Stamp::Off => CapturedTelemetry::None,
+            Stamp::MaxHopDelay(_) => CapturedTelemetry::MaxHopDelay {
+                path: delay(packet.max_delay_ns, packet.hops),
+                reflected: delay(packet.reflected_delay_ns, packet.reflected_hops),
+            },
+            Stamp::HopRecords(_) => {
+                let is_data = packet.tag.kind() == PacketKind::Data;
+                let reflected_hops = if is_data { packet.hops } else { packet.reflected_hops };
+                let mut records = HopStack::EMPTY;
+                if packet.records != RecordsId::NONE {
+                    records.replace(self.hop_records(&Packet { reflected_hops, ..*packet }).records);
+                }
+                CapturedTelemetry::HopRecords(records)
             }
         }
     }

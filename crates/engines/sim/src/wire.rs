@@ -36,6 +36,24 @@ impl core::ops::Index<usize> for LinkRates {
     }
 }
 
+/// The number of a wire's impairment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ImpairmentId(u16);
+
+impl ImpairmentId {
+    /// The wire has no impairment.
+    pub(crate) const NONE: Self = Self(u16::MAX);
+
+    /// Returns the number with this index. The plan was checked, so the index is in range.
+    pub(crate) fn from_index(index: usize) -> Self {
+        u16::try_from(index).map_or(Self::NONE, Self)
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// One direction of a link, as seen from its sending port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wire {
@@ -51,6 +69,8 @@ pub(crate) struct Wire {
     /// The rate's index in [`LinkRates`].
     pub(crate) rate_index: u16,
     pub(crate) is_up: bool,
+    /// The impairment of this direction of the link.
+    pub(crate) impairment: ImpairmentId,
 }
 
 impl Wire {
@@ -69,9 +89,15 @@ impl Wire {
             ps_per_byte: 0,
             rate_index: 0,
             is_up: true,
+            impairment: ImpairmentId::NONE,
         };
         wire.set_rate(link.rate, rates);
         wire
+    }
+
+    /// Returns the wire with an impairment.
+    pub(crate) const fn with_impairment(self, impairment: ImpairmentId) -> Self {
+        Self { impairment, ..self }
     }
 
     fn set_rate(&mut self, rate: BitRate, rates: &LinkRates) {
@@ -96,12 +122,14 @@ impl Wire {
         }
     }
 
-    /// Applies a link failure, recovery or rate change.
-    pub(crate) fn apply(&mut self, event: LinkEvent, rates: &LinkRates) {
+    /// Applies a link failure, recovery, or change of rate or delay. A packet that crosses the link then waits in the
+    /// pipeline of the next switch.
+    pub(crate) fn apply(&mut self, event: LinkEvent, rates: &LinkRates, pipeline: Picos) {
         match event {
             LinkEvent::Down => self.is_up = false,
             LinkEvent::Up => self.is_up = true,
             LinkEvent::Rate(rate) => self.set_rate(rate, rates),
+            LinkEvent::Delay(delay) => self.delay = delay + pipeline,
         }
     }
 }

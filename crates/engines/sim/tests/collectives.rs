@@ -24,7 +24,8 @@
 mod common;
 
 use common::{run, us};
-use poseidon_plan::patterns::{Algorithm, Collective, Pattern, RepetitionTimes, TrafficClass};
+use poseidon_plan::patterns::{Algorithm, Collective, Pattern, RepetitionTimes, Traffic, TrafficClass};
+use poseidon_plan::traffic::Event;
 use poseidon_plan::transport::Acks;
 use poseidon_plan::{Plan, Topology};
 use poseidon_testkit::plans::{self, LINK};
@@ -38,17 +39,32 @@ fn collective(name: &str, n: u32, size: u64) -> Collective {
     Collective { start: us(3), ..Collective::new(algorithm, ranks, Bytes::new(size)) }
 }
 
+fn generate(collective: &Collective) -> Traffic {
+    collective.generate(&TrafficClass::new(1, "collective")).expect("the pattern is valid")
+}
+
 /// Returns the plan of a star whose hosts run a collective without limits by the law.
 fn plan_of(collective: &Collective) -> (Plan, Vec<RepetitionTimes>) {
-    let traffic = collective
-        .generate(&TrafficClass::new(1, "collective"))
-        .expect("the pattern is valid")
-        .into_plan_order();
+    run_traffic(collective, generate(collective), false)
+}
+
+/// Runs the traffic of a collective. `acks_first` puts ACKs into a queue of their own, which is served first.
+fn run_traffic(
+    collective: &Collective,
+    mut traffic: Traffic,
+    acks_first: bool,
+) -> (Plan, Vec<RepetitionTimes>) {
+    traffic.connections.iter_mut().for_each(|connection| connection.priority = u8::from(acks_first));
+    let traffic = traffic.into_plan_order();
     let hosts = u32::try_from(collective.ranks.len()).expect("the number is small");
     let mut plan = plans::plan(Topology::star(hosts, LINK), "fixed", &[]);
     plan.laws[0].set("window", "32768 packets").expect("the value is valid");
     plan.stop = us(1_000_000);
     plan.transport.acks = Acks::Coalesced { packets: u32::MAX, delay: Nanos::from_millis(900) };
+    if acks_first {
+        plan.switch.priorities = 2;
+        plan.transport.ack_priority = Some(0);
+    }
     plan.transport.min_rto = Nanos::from_millis(900);
     plan.transport.first_rto = Nanos::from_millis(900);
     (plan.connections, plan.messages) = (traffic.connections, traffic.messages);
@@ -163,6 +179,17 @@ fn hierarchical_all_reduce_matches_the_closed_form() {
 }
 
 #[test]
+fn pipeline_with_a_backward_pass_matches_the_closed_form() {
+    for n in [2, 3, 6] {
+        for size in BLOCKS {
+            let (plan, duration) = duration(&collective("pipeline-forward-backward", n, size));
+            let expected = chain_time(&plan, repeat(size, 2 * (u64::from(n) - 1)));
+            assert_eq!(duration, expected, "{n} stages, {size} B");
+        }
+    }
+}
+
+#[test]
 fn chain_without_chunks_matches_the_closed_form() {
     for n in [2, 3, 6] {
         for size in BLOCKS {
@@ -251,6 +278,75 @@ fn direct_all_reduce_of_single_packets_matches_the_closed_form() {
     }
 }
 
+/// Returns an all-to-allv with these numbers of full packets.
+fn all_to_allv(packets: &[&[u64]]) -> Collective {
+    let n = u32::try_from(packets.len()).expect("the matrix is small");
+    let row = |row: &&[u64]| row.iter().map(|packets| Bytes::new(packets * MTU)).collect();
+    Collective { matrix: Some(packets.iter().map(row).collect()), ..collective("all-to-allv", n, 0) }
+}
+
+/// All-to-allv whose largest row or column determines the time.
+///
+/// - A rank that sends `N` packets alone sends them back to back. The last one arrives after `T(N)`.
+/// - Several ranks send `N` packets to one rank. Its link is busy from the arrival of the first packet until the last
+///   packet has left, so the last packet also arrives after `T(N)`.
+///
+/// The diagonal stays at its rank and takes no time. No rank both sends and receives, so ACKs delay no data.
+#[test]
+fn all_to_allv_matches_the_closed_form() {
+    let cases: [(&[&[u64]], u64); 4] = [
+        (&[&[9, 5, 11, 300], &[0, 0, 0, 0], &[0, 0, 8, 0], &[0, 0, 0, 0]], 316),
+        (&[&[0, 0, 0, 40], &[0, 0, 0, 7], &[0, 0, 0, 100], &[0, 0, 0, 55]], 147),
+        (&[&[0, 0, 0, 60], &[0, 0, 0, 60], &[0, 0, 0, 60], &[0, 0, 0, 0]], 180),
+        (&[&[0, 1], &[0, 0]], 1),
+    ];
+    for (matrix, packets) in cases {
+        let (plan, time) = duration(&all_to_allv(matrix));
+        assert_eq!(time, transfer_time(&plan, packets * MTU), "{matrix:?}");
+    }
+}
+
+/// All-to-allv in which rank `i` sends the same bytes to rank `i + j` as rank 0 sends to rank `j`, as in nccl-tests.
+///
+/// All rows and columns have the same sum. Ranks with the same distance send to different ranks, so every link is busy
+/// until the end. Every message adds an ACK to the link of its receiver.
+#[test]
+fn balanced_all_to_allv_takes_the_time_of_its_bytes() {
+    for n in [4u64, 8] {
+        let distance = |from: u64, to: u64| (to + n - from) % n;
+        let matrix: Vec<Vec<u64>> =
+            (0..n).map(|from| (0..n).map(|to| 400 * distance(from, to)).collect()).collect();
+        let rows: Vec<&[u64]> = matrix.iter().map(Vec::as_slice).collect();
+        let sent = matrix[0].iter().sum::<u64>() * MTU;
+        let ideal = |plan: &Plan| transfer_time(plan, sent) + ack_time(plan) * (n - 1);
+        let ratio = slowdown(&all_to_allv(&rows), ideal);
+        assert!((0.999..1.01).contains(&ratio), "{n} ranks: {ratio}");
+    }
+}
+
+/// A pipeline of many micro-batches in both directions.
+///
+/// Each stage in the middle sends every micro-batch forward and backward, and an ACK for each of them. Its link is busy
+/// from the arrival of the first micro-batch until it has sent the gradients of the last one. For the last stage in the
+/// middle, this takes `n - 2` hops before and `n - 2` hops after this time. With two stages, each stage sends every
+/// micro-batch once.
+#[test]
+fn pipeline_of_micro_batches_takes_the_time_of_its_bytes() {
+    for (n, batches) in [(2u32, 300), (3, 300), (4, 300), (6, 600)] {
+        let batch = 8 * MTU;
+        let pipeline = Collective {
+            chunk: Some(Bytes::new(batch)),
+            ..collective("pipeline-forward-backward", n, batches * batch)
+        };
+        let ratio = slowdown(&pipeline, |plan| {
+            let (directions, hops) = if n == 2 { (1, 2) } else { (2, 2 * u64::from(n - 2)) };
+            let period = (packet_time(plan) * 8 + ack_time(plan)) * directions;
+            transfer_time(plan, batch) * hops + period * (batches - 1)
+        });
+        assert!((1.0..1.01).contains(&ratio), "{n} stages: {ratio}");
+    }
+}
+
 /// Returns the ratio between the duration of a collective and its ideal duration.
 fn slowdown(collective: &Collective, ideal: impl Fn(&Plan) -> Picos) -> f64 {
     let (plan, time) = duration(collective);
@@ -280,10 +376,79 @@ fn collectives_with_contention_take_about_the_time_of_their_bytes() {
     let ring = Collective { channels: 4, chunk, ..collective("ring-all-reduce", n, size) };
     let ratio = slowdown(&ring, |plan| transfer_time(plan, 14 * block));
     assert!((1.0..1.01).contains(&ratio), "ring with channels: {ratio}");
-    // An inner node of the double tree sends twice the data, and both trees are pipelined. The pipeline needs time to
-    // fill and to drain, and the chunks of both trees share links.
-    let chunk = Some(Bytes::new(16 * MTU));
-    let tree = Collective { chunk, ..collective("double-binary-tree-all-reduce", n, size) };
-    let ratio = slowdown(&tree, |plan| transfer_time(plan, 2 * size));
-    assert!((1.0..1.05).contains(&ratio), "double binary tree: {ratio}");
+}
+
+/// Returns the number of hops from the deepest leaf of a double binary tree to its root.
+fn tree_depth(collective: &Collective) -> u64 {
+    // Without chunks, the messages of a path up the tree and down again wait for each other.
+    let traffic = generate(&Collective { chunk: None, ..collective.clone() }).into_plan_order();
+    let mut hops = vec![1; traffic.messages.len()];
+    for dependency in &traffic.dependencies {
+        let after = hops[dependency.prerequisite.index()] + 1;
+        let hops: &mut u64 = &mut hops[dependency.dependent.index()];
+        *hops = after.max(*hops);
+    }
+    hops.into_iter().max().expect("there are messages") / 2
+}
+
+/// Returns the largest number of bytes that a rank sends or receives.
+fn largest_transfer(plan: &Plan) -> u64 {
+    let mut sent = vec![0; plan.topology.hosts() as usize];
+    let mut received = sent.clone();
+    for message in &plan.messages {
+        let (connection, size) = (plan.connections[message.connection.index()], message.amount.bytes());
+        sent[connection.from.index()] += size.map_or(0, Bytes::get);
+        received[connection.to.index()] += size.map_or(0, Bytes::get);
+    }
+    sent.into_iter().chain(received).max().expect("there are hosts")
+}
+
+/// Returns the ratio between the duration of a double binary tree and its model. `keep` selects the dependencies.
+///
+/// A rank that is an inner node of one tree and a leaf of the other sends up to twice the data: half of the data to its
+/// parent and to each of its children, and half of the data up the other tree. Its link is busy while the pipeline is
+/// full. Before and after, a chunk goes up a tree to its root and down again. One of these `2 depth` hops is part of the
+/// busy time.
+///
+/// ```text
+/// T(bytes of the busiest link) + (2 depth - 1) T(chunk)
+/// ```
+///
+/// ACKs are served first. In the queue of the data, they would wait behind it, and so would the chunks that wait for
+/// them. This costs up to 11 % (four ranks).
+fn tree_slowdown(n: u32, chunks: u64, packets: u64, keep: impl Fn(Event) -> bool) -> f64 {
+    let chunk = packets * MTU;
+    let tree = Collective {
+        chunk: Some(Bytes::new(chunk)),
+        start: Picos::ZERO,
+        ..collective("double-binary-tree-all-reduce", n, 2 * chunks * chunk)
+    };
+    let mut traffic = generate(&tree);
+    traffic.dependencies.retain(|dependency| keep(dependency.event));
+    let (plan, times) = run_traffic(&tree, traffic, true);
+    let time = times[0].duration().expect("the collective finishes");
+    let fill = transfer_time(&plan, chunk) * (2 * tree_depth(&tree) - 1);
+    let ratio = time.get() as f64 / (transfer_time(&plan, largest_transfer(&plan)) + fill).get() as f64;
+    println!("double binary tree of {n} ranks, {chunks} chunks of {packets} packets: {time}, {ratio:.4}");
+    ratio
+}
+
+#[test]
+fn double_binary_tree_takes_the_time_of_its_bytes_and_of_its_depth() {
+    for n in [2, 3, 4, 5, 7, 8, 12, 13, 16, 17, 33] {
+        for (chunks, packets) in [(250, 16), (500, 4), (120, 32)] {
+            let ratio = tree_slowdown(n, chunks, packets, |_| true);
+            assert!((0.99..1.01).contains(&ratio), "{n} ranks, {chunks} chunks: {ratio}");
+        }
+    }
+}
+
+/// Without the limit of NCCL's buffers, the leaves send all their data at once. The data that comes down the trees waits
+/// behind it in the queues of the switch.
+#[test]
+fn unlimited_leaves_delay_a_double_binary_tree() {
+    for n in [8, 12, 16] {
+        let ratio = tree_slowdown(n, 250, 16, |event| event == Event::Received);
+        assert!((1.03..1.06).contains(&ratio), "{n} ranks: {ratio}");
+    }
 }

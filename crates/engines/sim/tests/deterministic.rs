@@ -70,6 +70,7 @@ fn assert_feature_exercised(name: &str, plan: &Plan, report: &Report, rows: &Mem
         }
         "notifications" => report.replies > report.delivered && report.marks > 50,
         "link-fails" => drops(DropCause::Link) > 10 && report.retransmitted > 10 && report.timeouts > 0,
+        "impaired-links" => drops(DropCause::Loss) > 10 && report.retransmitted > 10 && finished > 8,
         "link-flaps" => drops(DropCause::Link) > 10 && report.retransmitted > 10 && finished == 16,
         "flow-control" => report.pauses > 10 && report.dropped == 0,
         "plb" => report.repaths > 0,
@@ -100,6 +101,10 @@ fn assert_feature_exercised(name: &str, plan: &Plan, report: &Report, rows: &Mem
         "spraying" => plan.watched_ports.iter().all(|uplink| sent(*uplink) > Some(100_000)),
         "dependencies" => finished == plan.messages.len() && dependencies_hold(plan, rows),
         "joins" => finished == plan.messages.len() && joins_hold(plan, rows),
+        "rings" => {
+            // Blocks of 10 kB are two messages.
+            finished == 3 * 2 * 12 * 22 * 2 && rows.received.len() == finished
+        }
         "go-back-n" => drops(DropCause::Buffer) > 10 && report.retransmitted > report.dropped,
         "parking-lot" => finished == 2 && report.in_flight > 0,
         "one-rack" => drops(DropCause::Buffer) > 0 && finished == 8,

@@ -5,6 +5,7 @@
 use core::num::NonZeroU32;
 use poseidon_laws::plb::PlbParams;
 use poseidon_laws::{AnyParams, LAWS};
+use poseidon_plan::impairments::{AnyImpairPolicy, Jitter, LinkImpairment, RandomLoss, Reorder};
 use poseidon_plan::joins::{JoinDependent, JoinPrerequisite, Joins};
 use poseidon_plan::link_changes::{LinkChange, LinkEvent};
 use poseidon_plan::records::{DropCause, MemorySink};
@@ -175,6 +176,8 @@ fn random_plan(rng: &mut SplitMix64) -> Plan {
         link_changes.clear();
     }
     let switch = random_switch(rng, priorities, stamp, is_rotor && !may_be_invalid);
+    let may_impair = (!is_rotor && switch.pause == Pause::Off) || may_be_invalid;
+    let link_impairments = if may_impair { random_impairments(rng, switches) } else { Vec::new() };
     Plan {
         seed: rng.next_u64(),
         stop: Picos::new(rng.below(300_000_000)),
@@ -199,7 +202,9 @@ fn random_plan(rng: &mut SplitMix64) -> Plan {
         messages,
         dependencies,
         joins,
+        rings: Vec::new(),
         link_changes,
+        link_impairments,
         sample_every: Picos::new(*rng.pick(&[0, 1_000_000])),
         log_decisions: rng.below(4) == 0,
         watched_ports: if rng.below(4) == 0 {
@@ -208,6 +213,21 @@ fn random_plan(rng: &mut SplitMix64) -> Plan {
             Vec::new()
         },
     }
+}
+
+/// Impairs the first port of some switches.
+fn random_impairments(rng: &mut SplitMix64, switches: u64) -> Vec<LinkImpairment> {
+    let mut impairments = Vec::new();
+    for switch in 0..u32::try_from(switches).expect("the number is small") {
+        let policy: AnyImpairPolicy = match rng.below(12) {
+            0 => RandomLoss { probability: Fraction::ratio(1, 1 + random_u32(rng, 200)) }.into(),
+            1 => Jitter { max: Nanos::new(rng.below(50_000)), keep_order: rng.below(2) == 0 }.into(),
+            2 => Reorder { probability: Fraction::ratio(1, 10), delay: Nanos::new(rng.below(50_000)) }.into(),
+            _ => continue,
+        };
+        impairments.push(LinkImpairment { switch: SwitchId::new(switch), port: PortId::new(0), policy });
+    }
+    impairments
 }
 
 fn random_traffic(

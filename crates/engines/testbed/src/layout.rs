@@ -222,11 +222,14 @@ fn check_support(plan: &Plan) -> Result<(), PlanError> {
     if plan.transport.load_balancing != LoadBalancing::PerFlow || plan.transport.plb.is_some() {
         return unsupported("packet spraying and path changes; leave out transport.spray and transport.plb");
     }
-    if !plan.dependencies.is_empty() || !plan.joins.is_empty() {
+    if !plan.dependencies.is_empty() || !plan.joins.is_empty() || !plan.rings.is_empty() {
         return unsupported("messages that wait for others");
     }
     if !plan.link_changes.is_empty() {
         return unsupported("links that change");
+    }
+    if !plan.link_impairments.is_empty() {
+        return unsupported("link impairments");
     }
     if plan.log_decisions {
         return unsupported("a record of each decision; leave out observe.decisions");

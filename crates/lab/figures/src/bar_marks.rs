@@ -76,6 +76,11 @@ impl BarLayout {
         Self { group_width, bar_width, value_orientation, group_labels, labels_height }
     }
 
+    /// Returns the widths of a group and of a bar.
+    pub(super) const fn widths(&self) -> [f64; 2] {
+        [self.group_width, self.bar_width]
+    }
+
     /// Returns the margins that the printed values need below and above the y axis, in a frame of this height.
     pub(super) fn value_margins(
         &self,

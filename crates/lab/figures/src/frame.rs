@@ -1,7 +1,7 @@
 //! Draws a chart's frame, grid, ticks and tick labels.
 
 use super::canvas::{Canvas, FONT_SIZE, HALF_DIGIT, Label, Path, TEXT_COLOUR, WIDTH, text_width};
-use super::geometry::{Frame, Point};
+use super::geometry::{Frame, PanelGeometry, Point};
 use super::scale::{AxisRange, PageAxis};
 use super::ticks::{Tick, ticks};
 
@@ -38,6 +38,18 @@ impl Plot {
     /// Returns the page position of a data point, if both scales can show it.
     pub(super) fn position(&self, (x, y): Point) -> Option<Point> {
         Some((self.x.position(x)?, self.y.position(y)?))
+    }
+
+    /// Returns the geometry of the plot. `bars` are the widths of a group and of a bar.
+    pub(super) const fn geometry(&self, bars: Option<[f64; 2]>) -> PanelGeometry {
+        let Frame { left, top, right, bottom } = self.frame;
+        PanelGeometry {
+            frame: [left, top, right, bottom],
+            x: [self.x.range.low, self.x.range.high],
+            y: [self.y.range.low, self.y.range.high],
+            y_positions: [self.y.low, self.y.high],
+            bars,
+        }
     }
 
     /// Draws a whisker at `x` between two values, clipped to the axis, with an optional outline colour. Returns the

@@ -1,4 +1,6 @@
-//! Clips lines and polygons to a frame, and removes points that are indistinguishable in print.
+//! Where a panel is, clipping of lines and polygons to it, and removal of points that are indistinguishable in print.
+
+use serde::Serialize;
 
 /// A point on the page.
 pub(super) type Point = (f64, f64);
@@ -87,6 +89,21 @@ impl Frame {
         }
         corners
     }
+}
+
+/// Where a panel shows which values.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PanelGeometry {
+    /// The left, top, right and bottom edge of the plot area, in SVG units.
+    pub frame: [f64; 4],
+    /// The values at the left and right edge. Bar charts count groups.
+    pub x: [f64; 2],
+    /// The values at the lower and upper end of the y axis.
+    pub y: [f64; 2],
+    /// The vertical positions of these values, in SVG units.
+    pub y_positions: [f64; 2],
+    /// The widths of a group and of a bar, in SVG units; `None` for charts without bars.
+    pub bars: Option<[f64; 2]>,
 }
 
 /// Removes redundant points from a line. Keeps the first, highest, lowest and last of the consecutive points in each

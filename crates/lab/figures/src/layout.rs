@@ -4,8 +4,9 @@ use super::bar_marks::{self, BarLayout};
 use super::canvas::{
     Canvas, FONT_SIZE, LINE_HEIGHT, Label, TEXT_COLOUR, UNITS_PER_MM, WIDTH, text_width, wrap,
 };
+use super::end_labels::EndLabels;
 use super::frame::{Plot, TICK_LENGTH, draw_frame, draw_no_data, y_ticks};
-use super::geometry::Frame;
+use super::geometry::{Frame, PanelGeometry};
 use super::legend::Legend;
 use super::palette::StyleMap;
 use super::scale::{AxisRange, PageAxis, RangeOptions, ZeroPolicy};
@@ -24,21 +25,42 @@ const NOTE_COLOUR: &str = "#555555";
 /// The margin to the right of the plot, which has room for half a tick label.
 const RIGHT_MARGIN: f64 = 12.0;
 
+/// The panels of a figure, drawn but not yet part of an SVG document.
+struct Body {
+    canvas: Canvas,
+    height: f64,
+    panels: Vec<Option<PanelGeometry>>,
+}
+
+impl Body {
+    fn new(charts: &[Chart], fixed_names: &[&str]) -> Self {
+        let styles = StyleMap::new(charts, fixed_names);
+        let panels: Vec<Panel<'_>> = (0..charts.len()).map(|i| Panel::new(charts, i)).collect();
+        let labels = panels.iter().flat_map(|panel| &panel.y_ticks).map(|tick| text_width(&tick.label));
+        let left = GAP + LINE_HEIGHT + labels.fold(FONT_SIZE, f64::max) + TICK_LENGTH + GAP;
+        let right = panels.iter().map(|panel| panel.right_margin).fold(RIGHT_MARGIN, f64::max);
+        let mut body = Self { canvas: Canvas::default(), height: GAP, panels: Vec::new() };
+        for panel in &panels {
+            let edges = (left, WIDTH - right);
+            let (bottom, geometry) = panel.draw(&mut body.canvas, body.height, edges, &styles);
+            body.height = bottom;
+            body.panels.push(geometry);
+        }
+        body
+    }
+}
+
+/// Returns the size of a figure and the geometry of its panels.
+pub(super) fn measure(charts: &[Chart], fixed_names: &[&str]) -> ([f64; 2], Vec<Option<PanelGeometry>>) {
+    let body = Body::new(charts, fixed_names);
+    ([WIDTH, body.height], body.panels)
+}
+
 /// Draws a figure. The names in `fixed_names` have fixed styles.
 pub(super) fn draw(charts: &[Chart], fixed_names: &[&str]) -> String {
     let empty = [Chart::empty()];
     let charts = if charts.is_empty() { &empty } else { charts };
-    let styles = StyleMap::new(charts, fixed_names);
-    let panels: Vec<Panel<'_>> = (0..charts.len()).map(|i| Panel::new(charts, i)).collect();
-    let labels = panels.iter().flat_map(|panel| &panel.y_ticks).map(|tick| text_width(&tick.label));
-    let left = GAP + LINE_HEIGHT + labels.fold(FONT_SIZE, f64::max) + TICK_LENGTH + GAP;
-
-    let mut body = Canvas::default();
-    let mut top = GAP;
-    for panel in &panels {
-        top = panel.draw(&mut body, top, left, &styles);
-    }
-    let height = top;
+    let Body { canvas: body, height, .. } = Body::new(charts, fixed_names);
 
     let mut canvas = Canvas::default();
     let titles: Vec<&str> = charts.iter().map(|chart| chart.title.as_str()).collect();
@@ -71,6 +93,10 @@ struct Panel<'a> {
     has_x_label: bool,
     /// The lines of text below the chart.
     notes: Vec<String>,
+    /// The names at the ends of the lines, if there are too many lines for a legend.
+    end_labels: Option<EndLabels>,
+    /// The space to the right of the plot.
+    right_margin: f64,
 }
 
 impl<'a> Panel<'a> {
@@ -78,6 +104,7 @@ impl<'a> Panel<'a> {
         let chart = &charts[index];
         let legend = Legend::new(&chart.marks, GAP);
         let above = index.checked_sub(1).map(|above| Legend::new(&charts[above].marks, GAP));
+        let end_labels = EndLabels::new(&chart.marks);
         let ranges = x_range(charts, chart).and_then(|x| Some((x, y_range(chart, &x)?)));
         // In a bar chart, printed values shorten the axis by an amount that is not known yet.
         let length =
@@ -85,8 +112,10 @@ impl<'a> Panel<'a> {
         Self {
             chart,
             title: title_lines(&chart.title, index, charts.len()),
-            // The legend is omitted if the panel above has the same legend.
-            legend: (above.as_ref() != Some(&legend)).then_some(legend),
+            // The legend is omitted if the panel above has the same legend, or if the lines have labels.
+            legend: (above.as_ref() != Some(&legend) && end_labels.is_none()).then_some(legend),
+            right_margin: end_labels.as_ref().map_or(RIGHT_MARGIN, EndLabels::width),
+            end_labels,
             ranges,
             y_ticks: ranges.map(|(_, y)| y_ticks(&y, length)).unwrap_or_default(),
             has_x_label: charts.get(index + 1).is_none_or(|below| !shares_x_axis(chart, below)),
@@ -94,8 +123,15 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// Draws the panel below `top` and returns its bottom coordinate.
-    fn draw(&self, canvas: &mut Canvas, mut top: f64, left: f64, styles: &StyleMap<'_>) -> f64 {
+    /// Draws the panel below `top` and between the edges of its plot area. Returns its bottom coordinate and its
+    /// geometry.
+    fn draw(
+        &self,
+        canvas: &mut Canvas,
+        mut top: f64,
+        (left, right): (f64, f64),
+        styles: &StyleMap<'_>,
+    ) -> (f64, Option<PanelGeometry>) {
         canvas.open("g", &[], &[("class", "panel")]);
         for line in &self.title {
             let anchor = (GAP, top + FONT_SIZE);
@@ -112,13 +148,16 @@ impl<'a> Panel<'a> {
         }
         // The highest tick label extends above the frame.
         top += 2.0 * GAP;
-        let frame = Frame { left, top, right: WIDTH - RIGHT_MARGIN, bottom: top + PLOT_HEIGHT };
-        let x_axis_height = match self.ranges {
-            Some(ranges) => self.draw_data(canvas, frame, ranges, styles),
+        let frame = Frame { left, top, right, bottom: top + PLOT_HEIGHT };
+        let (x_axis_height, geometry) = match self.ranges {
+            Some(ranges) => {
+                let (height, geometry) = self.draw_data(canvas, frame, ranges, styles);
+                (height, Some(geometry))
+            }
             None => {
                 draw_frame(canvas, &frame);
                 draw_no_data(canvas, &frame, &self.chart.notes);
-                GAP
+                (GAP, None)
             }
         };
         let middle = f64::midpoint(frame.top, frame.bottom);
@@ -151,17 +190,17 @@ impl<'a> Panel<'a> {
             bottom += LINE_HEIGHT;
         }
         canvas.close("g");
-        bottom + 2.0 * GAP
+        (bottom + 2.0 * GAP, geometry)
     }
 
-    /// Draws the axes and the data, and returns the height of the x axis.
+    /// Draws the axes and the data. Returns the height of the x axis and the geometry of the panel.
     fn draw_data(
         &self,
         canvas: &mut Canvas,
         frame: Frame,
         (x, y): (AxisRange, AxisRange),
         styles: &StyleMap<'_>,
-    ) -> f64 {
+    ) -> (f64, PanelGeometry) {
         let x = PageAxis { range: x, low: frame.left, high: frame.right };
         let y = PageAxis { range: y, low: frame.bottom, high: frame.top };
         let plot = Plot { frame, x, y };
@@ -175,12 +214,15 @@ impl<'a> Panel<'a> {
             Marks::Lines(lines) => {
                 let x_axis_height = draw_axes(canvas);
                 line_marks::draw_lines(canvas, &plot, lines, styles);
-                x_axis_height
+                if let Some(labels) = &self.end_labels {
+                    labels.draw(canvas, &plot, lines, styles);
+                }
+                (x_axis_height, plot.geometry(None))
             }
             Marks::Points(lines) => {
                 let x_axis_height = draw_axes(canvas);
                 line_marks::draw_points(canvas, &plot, lines, styles);
-                x_axis_height
+                (x_axis_height, plot.geometry(None))
             }
             Marks::Bars { groups, series } => {
                 let layout = BarLayout::new(groups, series, &frame);
@@ -190,7 +232,7 @@ impl<'a> Panel<'a> {
                 draw_frame(canvas, &frame);
                 bar_marks::draw(canvas, &plot, &layout, groups.len(), series, styles);
                 layout.draw_group_labels(canvas, &frame, groups);
-                layout.labels_height
+                (layout.labels_height, plot.geometry(Some(layout.widths())))
             }
         }
     }

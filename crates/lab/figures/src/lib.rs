@@ -6,6 +6,8 @@
 mod bar_marks;
 mod canvas;
 mod csv_table;
+mod description;
+mod end_labels;
 mod frame;
 mod geometry;
 mod layout;
@@ -15,6 +17,10 @@ mod numbers;
 mod palette;
 mod scale;
 mod ticks;
+
+pub use description::{FigureDescription, SeriesAppearance, describe_figure};
+pub use geometry::PanelGeometry;
+pub use palette::DARK_COLOURS;
 
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +60,19 @@ pub struct Chart {
     /// Notes printed below the chart. If the chart has no data, they explain why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+impl Chart {
+    /// Returns whether the chart has no value to show. A value that was not reached counts as a value.
+    pub fn is_empty(&self) -> bool {
+        let is_value = |value: &f64| value.is_finite() || *value == f64::INFINITY;
+        match &self.marks {
+            Marks::Lines(lines) | Marks::Points(lines) => {
+                !lines.iter().flat_map(|line| &line.points).any(|(x, y)| x.is_finite() && is_value(y))
+            }
+            Marks::Bars { series, .. } => !series.iter().flat_map(|bars| &bars.values).any(is_value),
+        }
+    }
 }
 
 /// An axis of a chart.

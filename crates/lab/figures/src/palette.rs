@@ -9,6 +9,12 @@ use super::{Chart, Marks};
 /// The colour of reference lines.
 pub(super) const REFERENCE_COLOUR: &str = "#777777";
 
+/// The fill of reference bars.
+const REFERENCE_TINT: &str = "#e4e4e4";
+
+/// The names of series that are references in every chart. Bars have no mark for references, so the name decides.
+const REFERENCE_NAMES: [&str; 1] = ["max-min fair"];
+
 /// The style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SeriesStyle {
@@ -89,6 +95,93 @@ const MORE_COLOURS: [(&str, &str); 5] = [
     ("#44AA99", "#BEE1DB"),
 ];
 
+/// Shades of the colours of the names with a fixed style, for variants of these names: darker, lighter, darkest.
+const VARIANT_COLOURS: [[&str; 3]; STYLES.len() + MORE_COLOURS.len()] = [
+    ["#00446B", "#6BADD2", "#00273D"],
+    ["#803800", "#E7A26B", "#482000"],
+    ["#005F45", "#6BC7AE", "#003627"],
+    ["#8A5F00", "#F0C76B", "#4E3600"],
+    ["#7A4964", "#E1B1CC", "#452939"],
+    ["#5A5A5A", "#909090", "#3A3A3A"],
+    ["#346C8C", "#9DD4F2", "#1D3D4F"],
+    ["#521433", "#BA7F9C", "#2E0C1D"],
+    ["#1F1452", "#897FBA", "#110C2E"],
+    ["#5C5C1F", "#C4C489", "#343411"],
+    ["#53290B", "#BC9376", "#2F1706"],
+    ["#29665C", "#93CEC4", "#173A34"],
+];
+
+/// The colours of a figure, each with the colour that replaces it on a dark background. The hue of a series stays the
+/// same. Pages use this table; SVG files are always light.
+pub const DARK_COLOURS: [(&str, &str); 66] = [
+    ("#0072B2", "#4DA3DB"),
+    ("#D55E00", "#F08A4B"),
+    ("#009E73", "#2FC79A"),
+    ("#E69F00", "#F0B840"),
+    ("#CC79A7", "#DB93BC"),
+    ("#000000", "#E6E6E6"),
+    ("#56B4E9", "#8CCBF2"),
+    ("#882255", "#C9679A"),
+    ("#332288", "#9A8CF0"),
+    ("#999933", "#C2C25A"),
+    ("#8B4513", "#C98A5B"),
+    ("#44AA99", "#6FCFBF"),
+    ("#A6CEE4", "#1F4560"),
+    ("#F0C7A6", "#5E3518"),
+    ("#A6DDCE", "#1B4F40"),
+    ("#F6DEA6", "#5C4512"),
+    ("#EDD0E0", "#553548"),
+    ("#A6A6A6", "#4A4A4A"),
+    ("#C4E5F7", "#2C5065"),
+    ("#D5B2C4", "#4D2338"),
+    ("#B8B2D5", "#2F2A5C"),
+    ("#DBDBB8", "#46461F"),
+    ("#D6BEAC", "#4A3320"),
+    ("#BEE1DB", "#244A44"),
+    ("#ffffff", "#1b1e23"),
+    ("#222222", "#dfe2e7"),
+    ("#dddddd", "#363b43"),
+    ("#555555", "#adb3bd"),
+    (REFERENCE_COLOUR, "#9aa1ab"),
+    (REFERENCE_TINT, "#3d434c"),
+    ("#00446B", "#9DCCEB"),
+    ("#6BADD2", "#326A8E"),
+    ("#00273D", "#CDE5F5"),
+    ("#803800", "#F7BF9C"),
+    ("#E7A26B", "#9C5A31"),
+    ("#482000", "#FBDECD"),
+    ("#005F45", "#8DE0C7"),
+    ("#6BC7AE", "#1F8164"),
+    ("#003627", "#C5EFE3"),
+    ("#8A5F00", "#F7D896"),
+    ("#F0C76B", "#9C782A"),
+    ("#4E3600", "#FBEBCA"),
+    ("#7A4964", "#EBC4DA"),
+    ("#E1B1CC", "#8E607A"),
+    ("#452939", "#F5E1EC"),
+    ("#5A5A5A", "#B0B0B0"),
+    ("#909090", "#808080"),
+    ("#3A3A3A", "#CFCFCF"),
+    ("#346C8C", "#C0E2F8"),
+    ("#9DD4F2", "#5B849D"),
+    ("#1D3D4F", "#DFF0FB"),
+    ("#521433", "#E1ABC7"),
+    ("#BA7F9C", "#834364"),
+    ("#2E0C1D", "#F0D4E3"),
+    ("#1F1452", "#C7C0F7"),
+    ("#897FBA", "#645B9C"),
+    ("#110C2E", "#E3DFFB"),
+    ("#5C5C1F", "#DDDDA4"),
+    ("#C4C489", "#7E7E3A"),
+    ("#343411", "#EEEED1"),
+    ("#53290B", "#E1BFA5"),
+    ("#BC9376", "#835A3B"),
+    ("#2F1706", "#F0DED1"),
+    ("#29665C", "#B0E5DC"),
+    ("#93CEC4", "#48877C"),
+    ("#173A34", "#D7F2ED"),
+];
+
 const REFERENCE_DASHES: [&str; 3] = ["4 3", "1.5 2.5", "8 3 1.5 3"];
 
 /// Returns the style of the series with this index. After seven series, the colours and shapes repeat with different
@@ -111,6 +204,26 @@ fn fixed_style(position: usize) -> SeriesStyle {
     }
 }
 
+/// Returns the style of a variant of the name at this position. The variant has a shade of the name's colour, and the
+/// shapes of another style.
+fn variant_style(position: usize, number: usize, shapes: SeriesStyle) -> SeriesStyle {
+    let shade = VARIANT_COLOURS.get(position).and_then(|shades| shades.get(number));
+    match shade {
+        Some(colour) => SeriesStyle { colour, tint: fixed_style(position).tint, ..shapes },
+        None => shapes,
+    }
+}
+
+/// The style of reference bars.
+const REFERENCE_STYLE: SeriesStyle = SeriesStyle {
+    colour: REFERENCE_COLOUR,
+    tint: REFERENCE_TINT,
+    dashes: "4 3",
+    marker: Marker::Circle,
+    is_hollow: true,
+    hatching: Hatching::Lines(&[]),
+};
+
 /// A series of a figure.
 #[derive(Debug)]
 struct StyledSeries<'a> {
@@ -130,16 +243,31 @@ pub(super) struct StyleMap<'a> {
 
 impl<'a> StyleMap<'a> {
     /// Assigns styles to all series of a figure. The style of a name in `fixed_names` depends only on its position in
-    /// that list. The other names get the remaining styles, in order of appearance.
+    /// that list. A variant of such a name, such as `hpcc-0` of `hpcc`, has a shade of its colour: the parts before their
+    /// first hyphens are equal. The other names get the remaining styles, in order of appearance.
     pub(super) fn new(charts: &'a [Chart], fixed_names: &[&str]) -> Self {
         let mut styles = Self::collect(charts);
-        let position = |name: &str| fixed_names.iter().position(|fixed| *fixed == name);
+        let first_part = |name: &str| name.split('-').next().unwrap_or_default().to_owned();
+        let base_position =
+            |name: &str| fixed_names.iter().position(|fixed| first_part(fixed) == first_part(name));
+        // The first part alone stands for the whole name: `theta` for `theta-powertcp`.
+        let position = |name: &str| {
+            let exact = fixed_names.iter().position(|fixed| *fixed == name);
+            exact.or_else(|| base_position(name).filter(|_| !name.contains('-')))
+        };
         let taken: Vec<usize> = styles.series.iter().filter_map(|series| position(series.name)).collect();
         let mut free = (0..).filter(|index| !taken.contains(index));
+        let mut variant_counts = vec![0; fixed_names.len()];
         for series in &mut styles.series {
-            series.style = match position(series.name) {
-                Some(position) => fixed_style(position),
-                None => style(free.next().unwrap_or(0)),
+            series.style = match (position(series.name), base_position(series.name)) {
+                _ if REFERENCE_NAMES.contains(&series.name) => REFERENCE_STYLE,
+                (Some(position), _) => fixed_style(position),
+                (None, Some(base)) => {
+                    let number = variant_counts[base];
+                    variant_counts[base] += 1;
+                    variant_style(base, number, style(free.next().unwrap_or(0)))
+                }
+                (None, None) => style(free.next().unwrap_or(0)),
             };
         }
         styles
@@ -256,6 +384,20 @@ mod tests {
     }
 
     #[test]
+    fn every_colour_has_a_dark_variant() {
+        let dark = |colour: &str| DARK_COLOURS.iter().find(|(light, _)| *light == colour).map(|pair| pair.1);
+        let mut styles: Vec<SeriesStyle> = (0..12).map(fixed_style).collect();
+        let variants =
+            (0..12).flat_map(|law| (0..3).map(move |number| variant_style(law, number, STYLES[0])));
+        styles.extend(variants.chain([REFERENCE_STYLE]));
+        for (i, style) in styles.iter().enumerate() {
+            let (colour, tint) = (dark(style.colour), dark(style.tint));
+            assert!(colour.is_some() && tint.is_some(), "{style:?}");
+            assert!(styles[..i].iter().all(|other| dark(other.colour) != colour), "{style:?}");
+        }
+    }
+
+    #[test]
     fn a_series_has_the_same_style_in_all_panels() {
         let chart = |names: &[&str]| line_chart(names.iter().map(|name| line(name, &[])).collect());
         let charts = [chart(&["hpcc", "swift"]), chart(&["queue"]), chart(&["swift"])];
@@ -286,12 +428,28 @@ mod tests {
 
     #[test]
     fn other_names_avoid_the_styles_of_fixed_names() {
-        let charts = [line_chart(["own", "law 1", "max-min fair"].map(|name| line(name, &[])).to_vec())];
+        let charts = [line_chart(["own", "law 1", "another"].map(|name| line(name, &[])).to_vec())];
         let styles = StyleMap::new(&charts, &["law 0", "law 1"]);
-        let expected = [("own", style(0)), ("law 1", style(1)), ("max-min fair", style(2))];
+        let expected = [("own", style(0)), ("law 1", style(1)), ("another", style(2))];
         assert_eq!(expected.map(|(name, _)| styles.style(name)), expected.map(|(_, style)| style));
         let charts = [line_chart(["own", "law 0"].map(|name| line(name, &[])).to_vec())];
         let styles = StyleMap::new(&charts, &["law 0", "law 1"]);
         assert_eq!(["own", "law 0"].map(|name| styles.style(name)), [style(1), style(0)]);
+    }
+
+    #[test]
+    fn variants_have_a_shade_of_the_colour_of_their_law() {
+        let names = ["hpcc", "hpcc-0", "swift", "hpcc-vai-sf", "hpccx", "max-min fair", "theta", "theta-own"];
+        let charts = [line_chart(names.map(|name| line(name, &[])).to_vec())];
+        let styles = StyleMap::new(&charts, &["poseidon", "swift", "hpcc", "theta-powertcp"]);
+        let colours = names.map(|name| styles.style(name).colour);
+        let shades = VARIANT_COLOURS[2];
+        assert_eq!(colours[..4], [STYLES[2].colour, shades[0], STYLES[1].colour, shades[1]]);
+        assert_eq!(colours[5..], [REFERENCE_COLOUR, STYLES[3].colour, VARIANT_COLOURS[3][0]]);
+        // Variants also differ in their shapes.
+        let shapes = names.map(|name| (styles.style(name).dashes, styles.style(name).marker));
+        for (i, j) in (0..5).flat_map(|i| (0..i).map(move |j| (i, j))) {
+            assert_ne!(shapes[i], shapes[j], "{} {}", names[i], names[j]);
+        }
     }
 }

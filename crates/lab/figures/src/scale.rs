@@ -12,6 +12,12 @@ const MIN_RELATIVE_LENGTH: f64 = 1e-9;
 /// An axis end snaps to a round number within this distance, relative to the axis length.
 const SNAP_DISTANCE: f64 = 0.02;
 
+/// An axis is not extended to a round number if more than this part of the axis would be empty.
+const MAX_EMPTY_PART: f64 = 0.12;
+
+/// The empty part beyond the data at an end that is not a round number. Lines must not touch the frame.
+const MARGIN: f64 = 0.03;
+
 /// The maximum number of tick steps on an axis.
 pub(super) const MAX_STEPS: f64 = 6.0;
 
@@ -88,7 +94,17 @@ impl AxisRange {
             let is_close =
                 scale == Scale::Linear && (end - round).abs() < SNAP_DISTANCE * (range.high - range.low);
             let is_free = requested != Some(end) && (options.round_ends || is_close);
-            if is_free { round } else { end }
+            if !is_free {
+                return end;
+            }
+            let empty_part =
+                (range.fraction(round).unwrap_or(0.0) - range.fraction(end).unwrap_or(0.0)).abs();
+            let has_data_at_end = end != 0.0;
+            if options.round_ends && has_data_at_end && empty_part > MAX_EMPTY_PART {
+                range.beyond(end)
+            } else {
+                round
+            }
         };
         let (low, high) =
             (choose_end(axis.from, range.low, round.low), choose_end(axis.to, range.high, round.high));
@@ -101,6 +117,22 @@ impl AxisRange {
         let (low, high) = (position(self.scale, self.low)?, position(self.scale, self.high)?);
         let fraction = (position(self.scale, value)? - low) / (high - low);
         fraction.is_finite().then_some(fraction)
+    }
+
+    /// Returns a value slightly beyond an end of the range.
+    fn beyond(&self, end: f64) -> f64 {
+        let is_low = end == self.low;
+        match self.scale {
+            Scale::Linear => {
+                let margin = MARGIN * (self.high - self.low);
+                if is_low { end - margin } else { end + margin }
+            }
+            Scale::Log => {
+                let factor = libm::pow(self.high / self.low, MARGIN);
+                if is_low { end / factor } else { end * factor }
+            }
+            Scale::Tail => end,
+        }
     }
 
     /// Returns a range that covers `low` and `high`, even if they are equal.
@@ -285,7 +317,6 @@ mod tests {
     fn linear_axes_start_at_zero_and_end_at_round_numbers() {
         let linear = axis(Scale::Linear, None, None);
         assert_eq!(ends(&linear, &[3.0, 97.0, f64::NAN], ROUND), Some((0.0, 100.0)));
-        assert_eq!(ends(&linear, &[-3.0, 97.0], ROUND), Some((-20.0, 100.0)));
         assert_eq!(ends(&linear, &[-3.0, -97.0], ROUND), Some((-100.0, 0.0)));
         assert_eq!(ends(&linear, &[0.3], ROUND), Some((0.0, 0.3)));
         assert_eq!(ends(&linear, &[0.0], ROUND), Some((0.0, 1.0)));
@@ -296,11 +327,22 @@ mod tests {
     }
 
     #[test]
+    fn axes_end_near_the_data() {
+        let linear = axis(Scale::Linear, None, None);
+        // The next round numbers are -20 and 400.
+        assert_eq!(ends(&linear, &[-3.0, 97.0], ROUND), Some((-6.0, 100.0)));
+        assert_eq!(ends(&linear, &[3.0, 310.0], ROUND), Some((0.0, 319.3)));
+        let log = axis(Scale::Log, None, None);
+        // The next round numbers are 2 and 20.
+        let (low, high) = ends(&log, &[8.0], ROUND).expect("the value is positive");
+        assert!(low > 3.5 && high < 18.0, "{low} {high}");
+    }
+
+    #[test]
     fn logarithmic_axes_end_at_round_numbers() {
         let log = axis(Scale::Log, None, None);
         assert_eq!(ends(&log, &[0.0, 1.0, 37.0], ROUND), Some((1.0, 50.0)));
         assert_eq!(ends(&log, &[3.0, 600.0], TIGHT), Some((3.0, 600.0)));
-        assert_eq!(ends(&log, &[8.0], ROUND), Some((2.0, 20.0)));
         assert_eq!(ends(&log, &[-8.0], ROUND), None);
     }
 

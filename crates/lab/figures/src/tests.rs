@@ -152,7 +152,7 @@ fn long_lines_are_thinned_and_keep_their_peaks() {
 #[test]
 fn the_legend_lists_every_series_above_the_plot() {
     let names =
-        ["poseidon", "hpcc", "power<tcp>", "swift", "a law with a rather long name", "dctcp", "timely", "x"];
+        ["poseidon", "hpcc", "power<tcp>", "swift", "a law with a rather long name", "dctcp", "timely"];
     let mut lines: Vec<LineSeries> = names.iter().map(|name| line(name, &[(0.0, 1.0), (1.0, 2.0)])).collect();
     lines[3].is_reference = true;
     let series: Vec<(&str, &[f64])> = names.iter().map(|name| (*name, &[1.0, 2.0][..])).collect();

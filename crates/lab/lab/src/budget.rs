@@ -1,6 +1,7 @@
 //! Estimates the time and memory of a list of runs, and rejects a list that exceeds a limit.
 
 use crate::cost::Cost;
+use crate::rate_mismatch::RateMismatch;
 use core::fmt::{self, Display};
 use core::ops::ControlFlow;
 use core::time::Duration;
@@ -86,10 +87,16 @@ pub struct SuiteEstimate {
     pub packets: u64,
     /// The packet-hops of the runs to compute.
     pub packet_hops: u64,
+    /// The additional packet-hops if the runs need their whole drain.
+    pub drain_packet_hops: u64,
     /// The memory of the runs that execute at the same time.
     pub memory: Bytes,
     /// The duration and its source; `None` if it is not estimated.
     pub time: Option<(Duration, SpeedSource)>,
+    /// The additional time if the runs need their whole drain.
+    pub drain_time: Duration,
+    /// A law that does not fit the rate of the network.
+    pub rate_mismatch: Option<RateMismatch>,
     /// The share of each pending run in the work, in packet-hops, by run index. Every weight is positive.
     pub weights: BTreeMap<usize, u64>,
 }
@@ -111,8 +118,11 @@ impl SuiteEstimate {
             messages: sum(|cost| cost.messages),
             packets: sum(|cost| cost.packets),
             packet_hops: sum(|cost| cost.packet_hops),
+            drain_packet_hops: sum(|cost| cost.drain_packet_hops),
             memory: Bytes::new(running.max(sum(|cost| cost.sample_memory.get()))),
             time: None,
+            drain_time: Duration::ZERO,
+            rate_mismatch: None,
             weights: pending.iter().map(|run| (run.index, run.cost.packet_hops.max(1))).collect(),
         }
     }
@@ -125,8 +135,10 @@ impl SuiteEstimate {
             packet_hops as f64 / speed.packet_hops_per_second + runs as f64 * speed.start_up
         };
         let seconds = (seconds(self.packet_hops, self.pending) / self.jobs as f64).max(seconds(longest, 1));
-        let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-        Self { time: Some((time, speed.source)), ..self }
+        let drain_seconds = self.drain_packet_hops as f64 / speed.packet_hops_per_second / self.jobs as f64;
+        let [time, drain_time] = [seconds, drain_seconds]
+            .map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
+        Self { time: Some((time, speed.source)), drain_time, ..self }
     }
 
     /// Adds the duration of runs with real packets, which run one after the other.
@@ -162,8 +174,13 @@ impl Display for SuiteEstimate {
         let [messages, hops] = [self.messages, self.packet_hops].map(|count| ShortCount { count, unit: "" });
         write!(f, ", {messages} messages, {hops} packet-hops")?;
         if let Some((time, source)) = self.time {
-            let time = ShortDuration(time);
-            write!(f, ", about {time} on {} core{} ({source})", self.jobs, plural(self.jobs))?;
+            let most = time.saturating_add(self.drain_time);
+            write!(f, ", about {}", ShortDuration(time))?;
+            // A shorter drain is within the error of the estimate.
+            if self.drain_time > time / 4 {
+                write!(f, " without the drain and at most {} with it", ShortDuration(most))?;
+            }
+            write!(f, " on {} core{} ({source})", self.jobs, plural(self.jobs))?;
         }
         write!(f, ", {}", short_bytes(self.memory))
     }
@@ -315,6 +332,7 @@ mod tests {
                 messages: 10,
                 packets: hops / 4,
                 packet_hops: *hops,
+                drain_packet_hops: 0,
                 duration: Picos::new(2_000_000_000_000),
                 memory: Bytes::new(100_000_000),
                 sample_memory: Bytes::new(400),
@@ -356,6 +374,11 @@ mod tests {
         let expected = "9 runs, 90 messages, 360 M packet-hops, about 40 s on 2 cores (at the speed of a 0.1 s \
                         measurement), 200 MB";
         assert_eq!(estimate.to_string(), expected);
+        let mut draining = pending(&[40_000_000; 9]);
+        draining.iter_mut().for_each(|run| run.cost.drain_packet_hops = 120_000_000);
+        let estimate = SuiteEstimate::new(9, &draining, 2).with_speed(speed(4.5e6));
+        let expected = ", about 40 s without the drain and at most 2.7 min with it on 2 cores (";
+        assert!(estimate.to_string().contains(expected), "{estimate}");
         let estimate = SuiteEstimate::new(9, &pending(&[1_500]), 2);
         assert_eq!(estimate.to_string(), "1 of 9 runs to compute, 10 messages, 1.5 k packet-hops, 100 MB");
         let runs = pending(&[5, 5]);

@@ -13,9 +13,11 @@ use crate::scenario::{Analytic, Label};
 use core::fmt::{self, Display, Write};
 use poseidon_laws::AnyParams;
 use poseidon_laws::plb::PlbParams;
+use poseidon_plan::impairments::LinkImpairment;
 use poseidon_plan::joins::{JoinDependent, JoinPrerequisite, Joins};
 use poseidon_plan::link_changes::{LinkChange, LinkEvent};
 use poseidon_plan::patterns::Group;
+use poseidon_plan::rings::Ring;
 use poseidon_plan::switch::{
     AnyBufferPolicy, AnyMarkPolicy, DelayCarrier, MarkDirection, Pause, RecordCarrier, Stamp, Switch,
     SwitchOverride, TelemetryOff,
@@ -146,7 +148,9 @@ fn write_plan(plan: &Plan, out: &mut dyn Write) -> fmt::Result {
         messages,
         dependencies,
         joins,
+        rings,
         link_changes,
+        link_impairments,
         sample_every,
         watched_ports,
         watched_connections,
@@ -188,6 +192,7 @@ fn write_plan(plan: &Plan, out: &mut dyn Write) -> fmt::Result {
         writeln!(out, "after message {} {event} then {}", prerequisite.get(), dependent.get())?;
     }
     write_joins(joins, out)?;
+    rings.iter().try_for_each(|ring| write_ring(ring, out))?;
     for LinkChange { time, switch, port, event } in link_changes {
         let (time, switch, port) = (time.get(), switch.get(), port.get());
         write!(out, "change at-ps {time} switch {switch} port {port} ")?;
@@ -195,7 +200,13 @@ fn write_plan(plan: &Plan, out: &mut dyn Write) -> fmt::Result {
             LinkEvent::Down => writeln!(out, "down")?,
             LinkEvent::Up => writeln!(out, "up")?,
             LinkEvent::Rate(rate) => writeln!(out, "rate-bps {}", rate.get())?,
+            LinkEvent::Delay(delay) => writeln!(out, "delay-ps {}", delay.get())?,
         }
+    }
+    // Older plans lack impairments. A plan without impairments has the same text as before.
+    for LinkImpairment { switch, port, policy } in link_impairments {
+        write!(out, "impaired switch {} port {} ", switch.get(), port.get())?;
+        write_params("impair", policy.name(), &|visitor| policy.for_each(visitor), out)?;
     }
     writeln!(out, "sample-every-ps {}", sample_every.get())?;
     for SwitchPort { switch, port } in watched_ports {
@@ -226,6 +237,33 @@ fn write_joins(joins: &Joins, out: &mut dyn Write) -> fmt::Result {
         writeln!(out, "after join {} then {}", join.get(), message.get())?;
     }
     Ok(())
+}
+
+/// Writes a ring. Older plans lack rings. A plan without rings has the same text as before.
+fn write_ring(ring: &Ring, out: &mut dyn Write) -> fmt::Result {
+    let Ring {
+        // The numbers of messages follow from the other messages and rings.
+        first_message: _,
+        first_connection,
+        ranks,
+        channels,
+        ranks_per_server,
+        size,
+        chunk,
+        steps,
+        lag,
+        repetitions,
+        compute_gap,
+        start,
+    } = ring;
+    let (connection, size) = (first_connection.get(), size.get());
+    write!(out, "ring connection {connection} ranks {ranks} channels {channels}")?;
+    write!(out, " ranks-per-server {ranks_per_server} size-bytes {size}")?;
+    if let Some(chunk) = chunk {
+        write!(out, " chunk-bytes {}", chunk.get())?;
+    }
+    let (gap, start) = (compute_gap.get(), start.get());
+    writeln!(out, " steps {steps} lag {lag} repetitions {repetitions} gap-ps {gap} at-ps {start}")
 }
 
 fn write_link(name: &str, link: &Link, out: &mut dyn Write) -> fmt::Result {

@@ -4,7 +4,7 @@ use crate::judge::cell_name;
 use crate::report::{ReportError, load_study};
 use crate::scenario::Label;
 use crate::stats::mean;
-use crate::store::{FinishedRun, SCENARIO_FILE, Store};
+use crate::store::{FinishedRun, SCENARIO_FILE, Store, StoreError};
 use crate::study::natural_order;
 use crate::summary::RunSummary;
 use serde::Serialize;
@@ -55,11 +55,8 @@ pub fn compare_folders(
     metrics: &[&str],
     program: &str,
 ) -> Result<FolderComparison, ReportError> {
-    let mut names = first.studies_with(SCENARIO_FILE)?;
-    names.sort_by_key(|name| natural_order(name));
-    names.retain(|name| second.study_folder(name).join(SCENARIO_FILE).is_file());
     let mut comparison = FolderComparison::default();
-    for name in &names {
+    for name in &common_studies(first, second)? {
         let runs = [load_study(first, 0, name, program)?.1, load_study(second, 0, name, program)?.1];
         let [first, second] = runs.each_ref().map(|runs| summaries(runs));
         comparison.rows.extend(compare_runs(name, &first, &second, metrics));
@@ -67,6 +64,14 @@ pub fn compare_folders(
         comparison.known_metrics.extend(shared);
     }
     Ok(comparison)
+}
+
+/// Returns the names of the studies present in both folders, in natural order.
+pub fn common_studies(first: &Store, second: &Store) -> Result<Vec<String>, StoreError> {
+    let mut names = first.studies_with(SCENARIO_FILE)?;
+    names.sort_by_key(|name| natural_order(name));
+    names.retain(|name| second.study_folder(name).join(SCENARIO_FILE).is_file());
+    Ok(names)
 }
 
 fn summaries(runs: &[FinishedRun]) -> Vec<&RunSummary> {

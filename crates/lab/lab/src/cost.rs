@@ -2,9 +2,11 @@
 //!
 //! The estimate needs no simulation. It counts every message of a fixed size as sent whole, up to the capacity of the
 //! hosts' links. A long flow sends at its max-min fair share. Retransmissions and pause frames do not count. A drain
-//! does not count either, because a run ends when its measured messages have finished.
+//! counts separately, because a run ends when its measured messages have finished.
 
 use crate::resolve::ResolvedRun;
+use poseidon_plan::patterns::collectives::MAX_EXPANDED_MESSAGES;
+use poseidon_plan::rings::{RingLayout, RingTable};
 use poseidon_plan::traffic::{Amount, Connection, Dependency, Event, Message};
 use poseidon_plan::transport::Acks;
 use poseidon_plan::{Backend, Plan};
@@ -19,6 +21,8 @@ pub struct Cost {
     pub packets: u64,
     /// The data packets and ACKs. A packet counts once for each link that it crosses.
     pub packet_hops: u64,
+    /// The additional packet-hops if the whole drain is needed.
+    pub drain_packet_hops: u64,
     /// The time that the run covers until the measurement ends.
     pub duration: Picos,
     /// The memory of the run: its plan, the backend and the reducer.
@@ -43,20 +47,33 @@ const BASE: u64 = 12_000_000;
 /// Estimates the cost of a run.
 pub fn estimate_cost(resolved: &ResolvedRun, backend: &dyn Backend) -> Cost {
     let plan = &resolved.plan;
-    let traffic = TrafficEstimate::new(resolved);
+    let traffic = TrafficEstimate::new(resolved, resolved.measured_until);
     let replies = match plan.transport.acks {
         Acks::EveryPacket => 1.0,
         Acks::Coalesced { packets, .. } => 1.0 / f64::from(packets.max(1)),
+    };
+    let packet_hops = |traffic: &TrafficEstimate| to_count(traffic.packet_links * (1.0 + replies));
+    let drain_packet_hops = if plan.stop > resolved.measured_until {
+        packet_hops(&TrafficEstimate::new(resolved, plan.stop)).saturating_sub(packet_hops(&traffic))
+    } else {
+        0
     };
     let memory = backend.estimate_memory(plan).get().saturating_add(estimate_lab_memory(resolved, &traffic));
     Cost {
         messages: traffic.messages,
         packets: to_count(traffic.packets),
-        packet_hops: to_count(traffic.packet_links * (1.0 + replies)),
+        packet_hops: packet_hops(&traffic),
+        drain_packet_hops,
         duration: resolved.measured_until,
         memory: Bytes::new(memory),
-        sample_memory: Bytes::new(traffic.messages.saturating_mul(SAMPLED_MESSAGE)),
+        sample_memory: Bytes::new(sampled_messages(plan, traffic.messages).saturating_mul(SAMPLED_MESSAGE)),
     }
+}
+
+/// Returns the number of messages whose times are stored. Of a ring with many messages, only a sample is stored.
+fn sampled_messages(plan: &Plan, messages: u64) -> u64 {
+    let listed = plan.messages.len() as u64;
+    messages.min(listed + plan.rings.len() as u64 * MAX_EXPANDED_MESSAGES)
 }
 
 /// Rounds a non-negative number to an integer.
@@ -69,7 +86,7 @@ fn to_seconds(time: Picos) -> f64 {
     time.get() as f64 / 1e12
 }
 
-/// The estimated traffic of a run until the measurement ends.
+/// The estimated traffic of a run until some time.
 struct TrafficEstimate {
     messages: u64,
     packets: f64,
@@ -80,13 +97,14 @@ struct TrafficEstimate {
 }
 
 impl TrafficEstimate {
-    fn new(resolved: &ResolvedRun) -> Self {
+    fn new(resolved: &ResolvedRun, end: Picos) -> Self {
         let plan = &resolved.plan;
-        let end = resolved.measured_until;
         let ready = (!plan.dependencies.is_empty()).then(|| earliest_starts(plan));
         let starts =
             |index: usize, message: &Message| ready.as_ref().map_or(message.start, |ready| ready[index]);
-        let loads = HostLoads::new(plan, end, &starts);
+        let rings = RingTable::new(&plan.rings, plan.transport.mtu);
+        let mut loads = HostLoads::new(plan, end, &starts);
+        rings.layouts().iter().for_each(|layout| loads.add_ring(plan, layout, end));
         let mut estimate = Self { messages: 0, packets: 0.0, packet_links: 0.0, logged_packets: 0.0 };
         for (index, message) in plan.messages.iter().enumerate() {
             let start = starts(index, message);
@@ -109,8 +127,42 @@ impl TrafficEstimate {
                 estimate.logged_packets += packets;
             }
         }
+        rings.layouts().iter().for_each(|layout| estimate.add_ring(plan, layout, &loads, end));
         estimate
     }
+
+    /// Adds the messages of a ring that can start before the end.
+    fn add_ring(&mut self, plan: &Plan, layout: &RingLayout, loads: &HostLoads, end: Picos) {
+        let share = ring_share(plan, layout, end);
+        self.messages += to_count(layout.message_count() as f64 * share);
+        for place in layout.ring.places() {
+            let id = layout.ring.connection(place);
+            let connection = plan.connections[id.index()];
+            let packets = layout.packets_at(place) as f64 * share * loads.sent_share(&connection);
+            self.packets += packets;
+            self.packet_links += packets * f64::from(plan.topology.hops(connection.from, connection.to));
+            if plan.log_decisions && plan.watched_connections.binary_search(&id).is_ok() {
+                self.logged_packets += packets;
+            }
+        }
+    }
+}
+
+/// Returns the share of a ring's messages that can start before the end of the measurement in an empty network. Each
+/// step waits for the slowest connection.
+fn ring_share(plan: &Plan, layout: &RingLayout, end: Picos) -> f64 {
+    let ring = &layout.ring;
+    let Some(available) = end.checked_sub(ring.start).filter(|time| !time.is_zero()) else { return 0.0 };
+    let block = ring.size.get() / (u64::from(ring.ranks) * u64::from(ring.channels));
+    let step_time = |place| {
+        let amount = Amount::Exactly(Bytes::new(block));
+        let message = Message { connection: ring.connection(place), start: Picos::ZERO, amount };
+        shortest_duration(plan, &message, Event::Received)
+    };
+    let slowest = ring.places().map(step_time).max().unwrap_or(Picos::ZERO);
+    let repetition = slowest.get().saturating_mul(ring.steps.into()).saturating_add(ring.compute_gap.get());
+    let repetitions = available.get() as f64 / repetition.max(1) as f64;
+    (repetitions / f64::from(ring.repetitions)).min(1.0)
 }
 
 /// Returns the number of packets of a message.
@@ -191,6 +243,21 @@ impl HostLoads {
         loads
     }
 
+    /// Adds the messages of a ring that can start before the end.
+    fn add_ring(&mut self, plan: &Plan, layout: &RingLayout, end: Picos) {
+        let payload = layout.ring.size.get() as f64 / f64::from(layout.ring.ranks * layout.ring.channels);
+        let payload = payload * f64::from(layout.ring.steps) * f64::from(layout.ring.repetitions);
+        let share = ring_share(plan, layout, end);
+        for place in layout.ring.places() {
+            let connection = plan.connections[layout.ring.connection(place).index()];
+            let overhead = layout.packets_at(place) as f64 * plan.data_overhead().get() as f64;
+            for (link, rate) in self.links_of(plan, &connection) {
+                let capacity = rate.get() as f64 / 8.0 * to_seconds(end);
+                link.load += (payload + overhead) * share / capacity.max(1.0);
+            }
+        }
+    }
+
     /// Returns the links at both ends of a connection, with their rates.
     fn links_of(&mut self, plan: &Plan, connection: &Connection) -> [(&mut LinkLoad, BitRate); 2] {
         let Connection { from, to, .. } = *connection;
@@ -253,6 +320,8 @@ fn estimate_lab_memory(resolved: &ResolvedRun, traffic: &TrafficEstimate) -> u64
     let terms = [
         BASE,
         count(plan.messages.len()).saturating_mul(per_message),
+        count(plan.rings.len()) * MAX_EXPANDED_MESSAGES * REDUCED_MESSAGE,
+        plan.rings.iter().map(|ring| u64::from(ring.repetitions) * u64::from(ring.ranks) * 8).sum(),
         count(plan.connections.len()).saturating_mul(per_connection),
         count(plan.dependencies.len()).saturating_mul(size_of::<Dependency>() as u64),
         count(resolved.queues.len()).saturating_mul(samples).saturating_mul(QUEUE_SAMPLE),

@@ -4,7 +4,9 @@ use crate::resolve::ResolvedRun;
 use core::fmt::Display;
 use core::fmt::Write as _;
 use poseidon_plan::Plan;
+use poseidon_plan::impairments::LinkImpairment;
 use poseidon_plan::link_changes::{LinkChange, LinkEvent};
+use poseidon_plan::rings::{RingLayout, RingTable};
 use poseidon_plan::switch::{MarkDirection, Pause, Switch, SwitchOverride, TelemetryOff};
 use poseidon_plan::transport::{Acks, Recovery};
 use poseidon_types::params::ParamInfo;
@@ -129,9 +131,15 @@ fn describe_link_changes(plan: &Plan, lines: &mut Lines) {
             LinkEvent::Down => "down".to_owned(),
             LinkEvent::Up => "up".to_owned(),
             LinkEvent::Rate(rate) => rate.to_string(),
+            LinkEvent::Delay(delay) => format!("delay {delay}"),
         };
         let (switch, port) = (switch.get(), port.get());
         lines.add("link change", format_args!("at {time}, switch {switch} port {port}: {event}"));
+    }
+    for LinkImpairment { switch, port, policy } in &plan.link_impairments {
+        let policy = format_with_parameters(policy.name(), &|visitor| policy.for_each(visitor));
+        let (switch, port) = (switch.get(), port.get());
+        lines.add("impairment", format_args!("switch {switch} port {port}: {policy}"));
     }
 }
 
@@ -174,8 +182,10 @@ fn describe_traffic(resolved: &ResolvedRun, lines: &mut Lines) {
     for law in &plan.laws {
         lines.add("law", format_with_parameters(law.law_name(), &|visitor| law.for_each(visitor)));
     }
+    let rings = RingTable::new(&plan.rings, plan.transport.mtu);
     for group in &resolved.groups {
-        let messages = group.messages.messages.len();
+        let ring = group.collective.as_ref().and_then(|runs| rings.layouts().get(runs.ring?));
+        let messages = ring.map_or(group.messages.messages.len() as u64, RingLayout::message_count);
         let connections = group.connections.len();
         let mut text = format!("{connections} connections, {messages} messages, law {}", group.law);
         if let Some(connection) = plan.connections.get(group.connections.start as usize) {

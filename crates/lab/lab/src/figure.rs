@@ -38,14 +38,30 @@ pub fn charts(spec: &FigureSpec, runs: &[RunSummary]) -> Result<Vec<Chart>, Figu
             (FigureKind::Finish | FigureKind::Phase, count) => format!("the first of {count} seeds"),
             (_, count) => format!("{count} seeds"),
         };
-        if !runs.is_empty() {
-            chart.notes.insert(0, caption);
-        }
-        if chart.notes.is_empty() {
+        if runs.is_empty() {
             chart.notes.push("no runs".into());
+            continue;
         }
+        if chart.notes.is_empty() && chart.is_empty() {
+            let metric = spec.metric.0.get(panel).map_or("the metric", String::as_str);
+            chart.notes.push(missing_data_reason(spec, metric, runs));
+        }
+        chart.notes.insert(0, caption);
     }
     Ok(charts)
+}
+
+/// Returns why a chart has no value, although there are runs.
+fn missing_data_reason(spec: &FigureSpec, metric: &str, runs: &[RunSummary]) -> String {
+    let included = || runs.iter().filter(|run| includes(&run.labels, &spec.cells));
+    let needs_first_seed = matches!(spec.kind, FigureKind::Series | FigureKind::Finish | FigureKind::Phase);
+    if included().next().is_none() {
+        "no run belongs to the cells that the figure selects".to_owned()
+    } else if needs_first_seed && included().all(|run| run.seed != 1) {
+        "the figure shows seed 1, which was not run".to_owned()
+    } else {
+        format!("no run has {metric}")
+    }
 }
 
 fn panels(spec: &FigureSpec, runs: &[RunSummary]) -> Result<Vec<Chart>, FigureError> {

@@ -9,14 +9,14 @@ use poseidon_plan::Topology;
 use poseidon_plan::patterns::SizeDistribution;
 use poseidon_plan::topology::Edges;
 use poseidon_traces::{
-    FctRow, FlowFile, HtsimTopology, NodeMap, StartUnit, TraceError, parse_hpcc_topology,
-    parse_htsim_topology,
+    FctRow, FlowFile, HtsimTopology, NodeMap, StartUnit, TraceError, TraceTraffic, find_flow_line,
+    parse_hpcc_topology, parse_htsim_topology,
 };
 use poseidon_types::Bytes;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The largest text file that is read as a whole.
@@ -38,6 +38,8 @@ pub struct FileTopology {
 #[derive(Debug, Default)]
 pub struct InputFiles {
     folder: PathBuf,
+    /// Whether files outside the folder are rejected, because the scenario comes from an untrusted source.
+    is_confined: bool,
     flow_files: Mutex<BTreeMap<FlowFileKey, Arc<FlowFile>>>,
 }
 
@@ -47,12 +49,17 @@ impl InputFiles {
     /// Reads files in the folder of a scenario file.
     pub fn beside(scenario: &str) -> Self {
         let folder = Path::new(scenario).parent().unwrap_or_else(|| Path::new("")).to_owned();
-        Self { folder, flow_files: Mutex::default() }
+        Self { folder, is_confined: false, flow_files: Mutex::default() }
+    }
+
+    /// Reads only files inside a folder. Absolute paths, `..` and symbolic links to other folders are rejected.
+    pub fn confined_to(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), is_confined: true, flow_files: Mutex::default() }
     }
 
     /// Reads a size distribution.
     pub fn sizes(&self, name: &str) -> Result<SizeDistribution, FileError> {
-        let path = self.path(name);
+        let path = self.path(name)?;
         let text = read_text(&path)?;
         poseidon_traces::parse_sizes(&text).map_err(|error| trace_error(&path, error))
     }
@@ -65,7 +72,7 @@ impl InputFiles {
         unit: Option<StartUnitSpec>,
         max_flows: usize,
     ) -> Result<Arc<FlowFile>, FileError> {
-        let path = self.path(name);
+        let path = self.path(name)?;
         let error = |kind| FileError { path: path.clone(), kind };
         let Some(format) = self.flow_format(name, format) else {
             return Err(error(FileErrorKind::UnknownFormat { formats: "\"csv\", \"hpcc\" or \"htsim\"" }));
@@ -90,6 +97,23 @@ impl InputFiles {
         Ok(flows)
     }
 
+    /// Converts the flows of a file to traffic. An error names the line of the flow.
+    pub fn traffic(
+        &self,
+        name: &str,
+        format: Option<FlowFormatSpec>,
+        flows: &FlowFile,
+        nodes: &NodeMap,
+    ) -> Result<TraceTraffic, FileError> {
+        let path = self.path(name)?;
+        let format = self.flow_format(name, format).unwrap_or(FlowFormatSpec::Csv);
+        TraceTraffic::new(flows, nodes, format.priority_source()).map_err(|error| {
+            let find_line = |flow| find_flow_line(open(&path).ok()?, format.layout(), flow).ok().flatten();
+            let line = error.flow().and_then(find_line);
+            FileError { path: path.clone(), kind: FileErrorKind::Flows { line, error } }
+        })
+    }
+
     /// Returns the format of a flow list: the given one, or the one that its name shows.
     pub fn flow_format(&self, name: &str, format: Option<FlowFormatSpec>) -> Option<FlowFormatSpec> {
         format.or_else(|| match Path::new(name).extension()?.to_str()? {
@@ -105,7 +129,7 @@ impl InputFiles {
         name: &str,
         format: Option<TopologyFormatSpec>,
     ) -> Result<FileTopology, FileError> {
-        let path = self.path(name);
+        let path = self.path(name)?;
         let Some(format) = format.or_else(|| topology_format(&path)) else {
             let kind = FileErrorKind::UnknownFormat { formats: "\"links\", \"hpcc\" or \"htsim\"" };
             return Err(FileError { path, kind });
@@ -130,13 +154,28 @@ impl InputFiles {
 
     /// Reads a square matrix of bytes, as nccl-tests reads it: white space between the numbers, one row per line.
     pub fn matrix(&self, name: &str) -> Result<Vec<Vec<Bytes>>, FileError> {
-        let path = self.path(name);
+        let path = self.path(name)?;
         let text = read_text(&path)?;
         parse_matrix(&text).map_err(|kind| FileError { path, kind })
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+    fn path(&self, name: &str) -> Result<PathBuf, FileError> {
+        let path = self.folder.join(name);
+        if !self.is_confined {
+            return Ok(path);
+        }
+        let outside = || FileError {
+            path: PathBuf::from(name),
+            kind: FileErrorKind::OutsideFolder { folder: self.folder.clone() },
+        };
+        let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+        if !Path::new(name).components().all(is_plain) {
+            return Err(outside());
+        }
+        // A symbolic link may lead to another folder. A missing file is reported when it is opened.
+        let Ok(file) = path.canonicalize() else { return Ok(path) };
+        let is_inside = self.folder.canonicalize().is_ok_and(|folder| file.starts_with(folder));
+        if is_inside { Ok(path) } else { Err(outside()) }
     }
 }
 
@@ -268,6 +307,30 @@ mod tests {
         assert_eq!(error("0 1\n2 x"), "line 2: \"x\" is not a number of bytes; write a whole number");
         assert!(error("0 1").starts_with("the matrix has 1 rows and 2 columns"));
         assert!(error("").starts_with("the matrix has 0 rows"));
+    }
+
+    #[test]
+    fn a_confined_scenario_reads_no_file_outside_its_folder() {
+        let folder = std::env::temp_dir().join(format!("poseidon-confined-{}", std::process::id()));
+        let inner = folder.join("inner");
+        std::fs::create_dir_all(&inner).expect("the folder is writable");
+        std::fs::write(folder.join("sizes.csv"), "1000,1\n").expect("the folder is writable");
+        std::fs::write(inner.join("sizes.csv"), "1000,1\n").expect("the folder is writable");
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(folder.join("sizes.csv"), inner.join("link.csv"))
+            .expect("links work here");
+        let files = InputFiles::confined_to(&inner);
+        let kind = |name: &str| files.sizes(name).map(drop).map_err(|error| error.kind);
+        let is_outside = |name: &str| matches!(kind(name), Err(FileErrorKind::OutsideFolder { .. }));
+        let is_inside = |name: &str| !is_outside(name);
+        assert!(is_inside("sizes.csv") && is_inside("./sizes.csv") && is_inside("missing.csv"));
+        let absolute = folder.join("sizes.csv");
+        for name in ["../sizes.csv", "x/../../sizes.csv", "/etc/passwd", &absolute.to_string_lossy()] {
+            assert!(is_outside(name), "{name}");
+        }
+        #[cfg(unix)]
+        assert!(is_outside("link.csv"));
+        std::fs::remove_dir_all(&folder).expect("the folder is ours");
     }
 
     #[test]

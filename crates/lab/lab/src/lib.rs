@@ -9,6 +9,7 @@
 //! [`Backend`](poseidon_plan::Backend).
 
 pub mod analytic;
+pub mod assets;
 pub mod bound;
 pub mod budget;
 pub mod by_size;
@@ -18,6 +19,7 @@ pub mod compare;
 pub mod compare_fct;
 pub mod convert;
 pub mod cost;
+mod embed;
 pub mod explain;
 pub mod expression;
 pub mod figure;
@@ -25,10 +27,13 @@ pub mod files;
 pub mod judge;
 pub mod listing;
 pub mod manifest;
+pub mod map;
 pub mod nccl;
 mod number;
 pub mod oracle;
 pub mod pooled;
+pub mod rate_mismatch;
+pub mod recording;
 pub mod reduce;
 pub mod reference;
 pub mod report;

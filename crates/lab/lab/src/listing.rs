@@ -3,6 +3,7 @@
 use crate::scenario::Scenario;
 use crate::summary::{METRICS, MetricInfo};
 use poseidon_laws::LAWS;
+use poseidon_plan::impairments::IMPAIR_POLICIES;
 use poseidon_plan::patterns::{ALGORITHMS, Algorithm, WORKLOADS};
 use poseidon_plan::switch::{BUFFER_POLICIES, MARK_POLICIES};
 use serde::Serialize;
@@ -15,7 +16,7 @@ pub enum NameKind {
     Laws,
     /// Published size distributions, for the key `sizes` of traffic.
     Workloads,
-    /// Policies of switches, for the keys `buffer` and `mark` of `[switch]`.
+    /// Policies of switches and links, for the keys `buffer` and `mark` of `[switch]` and `impair` of `[[impairment]]`.
     Policies,
     /// Kinds of traffic, for the key `kind` of `[[traffic]]`.
     Traffic,
@@ -61,7 +62,7 @@ impl NameKind {
         match self {
             Self::Laws => "law = \"NAME\", or base = \"NAME\" in [laws.YOURS]",
             Self::Workloads => "sizes = \"NAME\" in [[traffic]]",
-            Self::Policies => "buffer or mark = { policy = \"NAME\" } in [switch]",
+            Self::Policies => "buffer, mark or impair = { policy = \"NAME\" }",
             Self::Traffic => "kind = \"NAME\" in [[traffic]]",
             Self::Collectives => "algorithm = \"NAME\" in a [[traffic]] of the kind \"collective\"",
             Self::Topologies => "kind = \"NAME\" in [topology]",
@@ -121,7 +122,9 @@ fn metric_entry(metric: &MetricInfo) -> NameEntry {
 /// Lists the policies with their parameters.
 fn policies() -> Vec<NameEntry> {
     let mut entries = Vec::new();
-    for (subject, policies) in [("buffer", BUFFER_POLICIES), ("mark", MARK_POLICIES)] {
+    for (subject, policies) in
+        [("buffer", BUFFER_POLICIES), ("mark", MARK_POLICIES), ("impair", IMPAIR_POLICIES)]
+    {
         for policy in policies {
             let names: Vec<String> = policy.params.iter().map(|param| param.name.replace('_', "-")).collect();
             let keys =

@@ -62,6 +62,8 @@ pub fn results_page() -> String {
          Claims and figures combine metrics with `+ - * /` and parentheses.\n\n\
          A percentile needs ten samples beyond it. Percentiles of messages are computed over the messages of all seeds. A message\n\
          that did not finish has an infinite latency. If a metric has no value, `summary.json` gives the reason under `missing`.\n\n\
+         Of a ring with more than 100,000 messages, the times of a random sample of 100,000 messages are stored. The counts cover\n\
+         all messages.\n\n\
          | metric | applies to | meaning |\n|---|---|---|\n",
     );
     for metric in METRICS {
@@ -127,15 +129,22 @@ fn heading(name: &str) -> Option<String> {
         ("PolicySpec", "Policies"),
         ("GenerationSpec", "`[generation.NAME]`"),
         ("LinkChangeSpec", "`[[link-change]]`"),
+        ("LinkImpairmentSpec", "`[[impairment]]`"),
         ("LinkEventSpec", "`link-change.event`"),
         ("MarksGo", "`switch.marks-go`"),
         ("PfcSpec", "`[switch.pfc]`"),
+        ("SilenceSpec", "`[switch.silence]`"),
         ("StampSpec", "`switch.stamp`"),
         ("TransportSpec", "`[transport]`"),
         ("EchoSpec", "`transport.echo`"),
         ("PlbSpec", "`transport.plb`"),
         ("TrafficSpec", "`[[traffic]]`"),
         ("TrafficKind", "`traffic.kind`"),
+        ("DestinationSpec", "`traffic.destinations`"),
+        ("FlowFormatSpec", "`traffic.format`"),
+        ("StartUnitSpec", "`traffic.start-unit`"),
+        ("TopologyFormatSpec", "`topology.format`"),
+        ("ClassSpec", "`[observe.classes.NAME]`"),
         ("PhaseSpec", "`[[phase]]`"),
         ("ObserveSpec", "`[observe]`"),
         ("Analytic", "`analytic`"),
@@ -204,6 +213,31 @@ fn add_variants(page: &mut String, title: &str, schema: &Value, variants: &[Valu
         let words = variant.get("enum").and_then(Value::as_array);
         for word in words.into_iter().flatten().filter_map(Value::as_str) {
             add_line(page, format_args!("* `\"{word}\"`"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_and_every_list_of_values_has_a_section() {
+        let schema = schemars::schema_for!(Scenario).to_value();
+        let definitions = schema.get("$defs").and_then(Value::as_object).expect("the schema has definitions");
+        let has_keys = |schema: &Value| schema.get("properties").is_some();
+        let has_values = |schema: &Value| {
+            let variants = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+            variants.into_iter().any(|variant| variant.get("const").is_some())
+        };
+        for (name, definition) in definitions {
+            if has_keys(definition) || has_values(definition) {
+                assert!(heading(name).is_some(), "{name} has no section on the reference page");
+            }
+        }
+        let page = scenario_page();
+        for text in ["* `\"other-hosts\"`: ", "## `[observe.classes.NAME]`", "| `below` |  | "] {
+            assert!(page.contains(text), "{text}");
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::resolve::ResolvedRun;
 use crate::samples::MessageSamples;
 use crate::scenario::{Cell, ScenarioError, SpecErrorKind};
 use crate::store::{FinishedRun, Store, StoreError, StoredRuns};
-use crate::study::{RunId, Study};
+use crate::study::{CellCheck, RunId, Study};
 use crate::summary::{RunSummary, Summary};
 use crate::tables::{FileInfo, Format, RowLabels, TableError, TableSink};
 use core::ops::{ControlFlow, RangeInclusive};
@@ -77,6 +77,11 @@ pub trait RunObserver: Sync {
     fn on_end(&self, run: &RunId, manifest: &Manifest, is_reused: bool);
     /// Returns whether the user has interrupted the runs.
     fn is_interrupted(&self) -> bool;
+    /// Returns a sink that receives the rows of a run while the run executes. By default, there is none. The sink runs
+    /// on the thread of the run, so it must not block; its answer to [`Sink::on_progress`] is ignored.
+    fn live_sink<'a>(&'a self, _run: &RunId, _resolved: &'a ResolvedRun) -> Option<Box<dyn Sink + 'a>> {
+        None
+    }
     /// Called when a non-fatal problem occurs, such as an unreadable result.
     fn on_warning(&self, text: &str) {
         eprintln!("poseidon: {text}");
@@ -133,9 +138,11 @@ pub fn estimate_studies(
     options: &RunOptions,
 ) -> Result<SuiteEstimate, StudyError> {
     studies.iter().try_for_each(|study| study.check_run_count(options.seeds))?;
-    let costs: Vec<Vec<Cost>> =
+    let checks: Vec<Vec<CellCheck>> =
         studies.iter().map(|study| study.check_and_estimate(backend)).collect::<Result<_, _>>()?;
-    estimate_tasks(&tasks(studies, None, options), &costs, backend, store, options)
+    let estimate = estimate_tasks(&tasks(studies, None, options), &checks, backend, store, options)?;
+    let rate_mismatch = checks.iter().flatten().find_map(|check| check.rate_mismatch);
+    Ok(SuiteEstimate { rate_mismatch, ..estimate })
 }
 
 /// What runs need besides their studies.
@@ -249,7 +256,7 @@ const MIN_STORED_SECONDS: f64 = 1.0;
 /// Estimates the cost of the tasks that have no stored result. `costs` contains the cost of one run of each cell.
 fn estimate_tasks(
     tasks: &[Task<'_>],
-    costs: &[Vec<Cost>],
+    checks: &[Vec<CellCheck>],
     backend: &dyn Backend,
     store: Option<&Store>,
     options: &RunOptions,
@@ -262,10 +269,12 @@ fn estimate_tasks(
     for task in tasks.iter().filter(|task| task.cell.scenario.analytic.is_none()) {
         let stored =
             stored.entry(task.study_index).or_insert_with(|| stored_runs(task.study).unwrap_or_default());
-        if stored.runs.contains(&(task.id.labels.clone(), task.id.seed)) {
+        let cost = checks[task.study_index][task.cell_index].cost;
+        if stored.runs.contains(&(task.id.labels.clone(), task.id.seed))
+            || has_stored_plan(task, cost, stored, backend, program)?
+        {
             continue;
         }
-        let cost = costs[task.study_index][task.cell_index];
         pending.push(PendingRun { index: task.id.index, cost });
         if most_expensive.is_none_or(|(_, other)| cost.packet_hops > other.packet_hops) {
             most_expensive = Some((task, cost));
@@ -287,6 +296,24 @@ fn estimate_tasks(
             }
         }
     })
+}
+
+/// The most messages of a run whose plan is made only to find its stored result.
+const MAX_PROBED_MESSAGES: u64 = 100_000;
+
+/// Returns whether an earlier text of the scenario has a run with the same plan. For long plans, the answer is no.
+fn has_stored_plan(
+    task: &Task<'_>,
+    cost: Cost,
+    stored: &StoredRuns,
+    backend: &dyn Backend,
+    program: &str,
+) -> Result<bool, StudyError> {
+    if stored.names.is_empty() || cost.messages > MAX_PROBED_MESSAGES {
+        return Ok(false);
+    }
+    let resolved = task.study.resolve(task.cell, task.id.seed, backend)?;
+    Ok(stored.names.contains(&run_name(&plan_hash(&resolved), program)))
 }
 
 /// Returns the speed of stored runs, if they took long enough.
@@ -476,6 +503,7 @@ impl RunContext<'_> {
             // Figures show only the first seed's time series.
             reducer: Reducer::new(resolved, id.seed == 1),
             tables,
+            live: self.observer.live_sink(id, resolved),
             observer: self.observer,
             id,
             stop: resolved.plan.stop,
@@ -565,10 +593,11 @@ fn panic_message(panic: &(dyn core::any::Any + Send)) -> String {
     text.unwrap_or("no panic message").to_owned()
 }
 
-/// Forwards the rows of a run to the reducer and to the row files.
+/// Forwards the rows of a run to the reducer, to the row files and to the observer's sink.
 struct RunSink<'a> {
     reducer: Reducer<'a>,
     tables: Option<TableSink<'a>>,
+    live: Option<Box<dyn Sink + 'a>>,
     observer: &'a dyn RunObserver,
     id: &'a RunId,
     stop: Picos,
@@ -582,6 +611,9 @@ macro_rules! forward_rows {
             self.reducer.$record(row);
             if let Some(tables) = &mut self.tables {
                 tables.$record(row);
+            }
+            if let Some(live) = &mut self.live {
+                live.$record(row);
             }
         }
     )*};
@@ -600,6 +632,10 @@ impl Sink for RunSink<'_> {
 
     fn on_progress(&mut self, progress: Progress) -> ControlFlow<()> {
         self.observer.on_progress(self.id, progress, self.measured_until);
+        if let Some(live) = &mut self.live {
+            // The observer stops a run through `is_interrupted`.
+            let _ = live.on_progress(progress);
+        }
         if self.observer.is_interrupted() {
             return ControlFlow::Break(());
         }

@@ -27,7 +27,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The file that stores a study's scenario. A folder that contains this file contains results.
-pub(crate) const SCENARIO_FILE: &str = "scenario.toml";
+pub const SCENARIO_FILE: &str = "scenario.toml";
 const SUMMARY_FILE: &str = "summary.json";
 const MANIFEST_FILE: &str = "manifest.json";
 const MESSAGES_FILE: &str = "messages.bin";
@@ -96,8 +96,10 @@ pub fn complete_runs<'a>(
 /// The completed runs of a study.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredRuns {
-    /// The cell labels and the seed of each run that has a reusable result.
+    /// The cell labels and the seed of each run that has a reusable result for this text of the scenario.
     pub runs: BTreeSet<(Vec<Label>, u64)>,
+    /// The names of all runs with a reusable result, also of other texts of the scenario.
+    pub names: BTreeSet<String>,
     /// The number of runs that this study executed.
     pub count: usize,
     /// The duration of these runs in seconds.
@@ -190,6 +192,7 @@ impl Store {
             }) {
                 continue;
             }
+            stored.names.insert(entry.file_name().to_string_lossy().into_owned());
             for request in manifest.requests() {
                 if request.scenario_hash == scenario_hash && request.quick == study.is_quick {
                     stored.runs.insert((request.cell, manifest.seed));

@@ -4,6 +4,7 @@ use crate::check::check;
 use crate::cost::{Cost, estimate_cost};
 use crate::files::InputFiles;
 use crate::judge::cell_name;
+use crate::rate_mismatch::RateMismatch;
 use crate::resolve::{ResolvedRun, resolve};
 use crate::scenario::{Cell, Label, Scenario, ScenarioError, SpecError, SpecErrorKind, read_cells};
 use poseidon_plan::Backend;
@@ -49,6 +50,15 @@ impl core::fmt::Display for RunId {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{} {} seed {}", self.study, cell_name(&self.labels), self.seed)
     }
+}
+
+/// What is known about a cell before it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CellCheck {
+    /// The cost of one run.
+    pub cost: Cost,
+    /// A law that does not fit the rate of the network.
+    pub rate_mismatch: Option<RateMismatch>,
 }
 
 impl Study {
@@ -148,21 +158,23 @@ impl Study {
 
     /// Checks the study like [`Self::check`], and estimates the cost of one run of each cell. A cell that needs no
     /// simulation costs nothing.
-    pub fn check_and_estimate(&self, backend: &dyn Backend) -> Result<Vec<Cost>, ScenarioError> {
+    pub fn check_and_estimate(&self, backend: &dyn Backend) -> Result<Vec<CellCheck>, ScenarioError> {
         // Claims may name cells that the quick form omits.
         let full_cells = read_cells(&self.file, &self.text, false)?;
         let labels: Vec<&[Label]> = full_cells.iter().map(|cell| cell.labels.as_slice()).collect();
-        let mut costs = Vec::with_capacity(self.cells.len());
+        let mut checks = Vec::with_capacity(self.cells.len());
         for cell in &self.cells {
             let is_simulated = cell.scenario.analytic.is_none() && cell.scenario.withdrawn.is_none();
-            costs.push(if is_simulated {
-                estimate_cost(&self.resolve(cell, 1, backend)?, backend)
+            checks.push(if is_simulated {
+                let resolved = self.resolve(cell, 1, backend)?;
+                let cost = estimate_cost(&resolved, backend);
+                CellCheck { cost, rate_mismatch: RateMismatch::find(&resolved.plan) }
             } else {
-                Cost::default()
+                CellCheck::default()
             });
             check(&cell.scenario, &labels).map_err(|error| self.error_in_cell(cell, error))?;
         }
-        Ok(costs)
+        Ok(checks)
     }
 
     /// Creates a cell's plan for one seed.

@@ -106,6 +106,30 @@ pub struct MetricInfo {
     pub description: &'static str,
 }
 
+/// The metrics that tables show first. The summaries contain all metrics.
+pub const MAIN_METRICS: &[&str] = &[
+    "completion_us",
+    "algbw_gb_per_s",
+    "busbw_gb_per_s",
+    "straggler",
+    "messages",
+    "unfinished",
+    "unfinished_share",
+    "latency_mean_us",
+    "latency_p50_us",
+    "latency_p99_us",
+    "latency_p999_us",
+    "finish_last_us",
+    "rate_gbps",
+    "fair_share_gbps",
+    "jain",
+    "slowdown_p50",
+    "slowdown_p99",
+    "link_bytes_max",
+    "delay_mean_us",
+    "utilisation",
+];
+
 /// All metrics, for the reference page and for suggestions when a name is misspelled.
 pub const METRICS: &[MetricInfo] = &[
     metric("flows", "long flows", "number of flows that run during the measured part of the phase"),
@@ -223,6 +247,11 @@ pub const METRICS: &[MetricInfo] = &[
         "straggler",
         "collectives",
         "completion time of the slowest rank divided by that of the median rank, mean",
+    ),
+    metric(
+        "exposed_us",
+        "repeated collectives with computation",
+        "exposed communication: time per repetition without the computation",
     ),
     metric("repetitions", "collectives", "number of repetitions that finished"),
     metric("drops", "run", "dropped packets in the whole run"),

@@ -5,8 +5,10 @@ use poseidon_lab::canonical::{plan_hash, plan_text};
 use poseidon_lab::resolve::{MessageClass, ResolvedRun};
 use poseidon_lab::study::Study;
 use poseidon_laws::AnyParams;
+use poseidon_plan::impairments::{LinkImpairment, RandomLoss};
 use poseidon_plan::joins::{JoinDependent, JoinPrerequisite, Joins};
 use poseidon_plan::link_changes::{LinkChange, LinkEvent};
+use poseidon_plan::rings::Ring;
 use poseidon_plan::switch::{
     AnyMarkPolicy, DelayCarrier, MarkDirection, Stamp, SwitchOverride, TelemetryOff,
 };
@@ -14,7 +16,9 @@ use poseidon_plan::topology::{Link, Rails, Topology};
 use poseidon_plan::traffic::{Amount, Dependency, Event};
 use poseidon_plan::transport::{Eligibility, LoadBalancing};
 use poseidon_sim::Simulator;
-use poseidon_types::{BitRate, Bytes, HostId, JoinId, MessageId, Picos, PortId, SwitchId};
+use poseidon_types::{
+    BitRate, Bytes, ConnectionId, Fraction, HostId, JoinId, MessageId, Picos, PortId, SwitchId,
+};
 
 /// One message of 3 kB between two hosts, and a watched queue.
 const SMALL: &str = r#"title = "one message"
@@ -37,6 +41,21 @@ size = "3 kB"
 [observe.queues]
 queue = "last hop of small"
 "#;
+
+const RING: Ring = Ring {
+    first_message: MessageId::new(1),
+    first_connection: ConnectionId::new(1),
+    ranks: 2,
+    channels: 1,
+    ranks_per_server: 1,
+    size: Bytes::new(4),
+    chunk: None,
+    steps: 2,
+    lag: 1,
+    repetitions: 1,
+    compute_gap: Picos::ZERO,
+    start: Picos::ZERO,
+};
 
 fn resolve_small() -> ResolvedRun {
     let study = Study::read("scenarios/small.toml", SMALL, false).unwrap_or_else(|error| panic!("{error}"));
@@ -78,7 +97,7 @@ type Mutation = fn(&mut ResolvedRun);
 
 #[test]
 fn plans_that_differ_in_one_setting_have_different_hashes() {
-    let changes: [(&str, Mutation); 35] = [
+    let changes: [(&str, Mutation); 44] = [
         ("no change", |_| {}),
         ("seed", |r| r.plan.seed = 2),
         ("stop", |r| r.plan.stop = Picos::new(r.plan.stop.get() + 1)),
@@ -148,12 +167,27 @@ fn plans_that_differ_in_one_setting_have_different_hashes() {
             };
         }),
         ("delay of a join", |r| r.plan.joins.delays.push(Picos::new(1))),
+        ("ring", |r| r.plan.rings.push(RING)),
+        ("size of a ring", |r| r.plan.rings.push(Ring { size: Bytes::new(5), ..RING })),
+        ("chunks of a ring", |r| r.plan.rings.push(Ring { chunk: Some(Bytes::new(2)), ..RING })),
+        ("steps of a ring", |r| r.plan.rings.push(Ring { steps: 3, ..RING })),
+        ("lag of a ring", |r| r.plan.rings.push(Ring { lag: 0, ..RING })),
+        ("repetitions of a ring", |r| r.plan.rings.push(Ring { repetitions: 2, ..RING })),
+        ("gap of a ring", |r| r.plan.rings.push(Ring { compute_gap: Picos::new(1), ..RING })),
+        ("start of a ring", |r| r.plan.rings.push(Ring { start: Picos::new(1), ..RING })),
         ("link change", |r| {
             r.plan.link_changes.push(LinkChange {
                 time: Picos::ZERO,
                 switch: SwitchId::new(0),
                 port: PortId::new(0),
                 event: LinkEvent::Down,
+            });
+        }),
+        ("link impairment", |r| {
+            r.plan.link_impairments.push(LinkImpairment {
+                switch: SwitchId::new(0),
+                port: PortId::new(0),
+                policy: RandomLoss { probability: Fraction::ratio(1, 100) }.into(),
             });
         }),
         ("samples", |r| r.plan.sample_every = Picos::new(r.plan.sample_every.get() * 2)),

@@ -2,13 +2,21 @@
 
 use core::num::NonZeroU32;
 use poseidon_lab::reduce::Reducer;
+use poseidon_lab::resolve::ResolvedRun;
+use poseidon_lab::samples::{MessageSamples, Quantity};
 use poseidon_lab::study::Study;
 use poseidon_lab::summary::Summary;
 use poseidon_plan::Backend;
+use poseidon_plan::patterns::{Algorithm, Collective, Traffic, TrafficClass};
 use poseidon_sim::Simulator;
+use poseidon_types::{Bytes, HostId, Nanos, Picos};
 
 /// Runs a collective between eight hosts on a star of 100 Gbps links, with windows that never limit.
 fn run(keys: &str, transport: &str, stop: &str) -> Summary {
+    summarise(&resolve(8, keys, transport, stop)).0
+}
+
+fn resolve(hosts: u32, keys: &str, transport: &str, stop: &str) -> ResolvedRun {
     let text = format!(
         r#"title = "a collective"
 source = "none"
@@ -21,7 +29,7 @@ window = "512 packets"
 
 [topology]
 kind = "star"
-hosts = 8
+hosts = {hosts}
 link = {{ rate = "100 Gbps", delay = "1 us" }}
 
 [switch]
@@ -42,10 +50,99 @@ switch = "rack0"
     let simulator = Simulator::with_threads(NonZeroU32::MIN);
     let study = Study::read("test.toml", &text, false).unwrap_or_else(|error| panic!("{error}\n{text}"));
     study.check(&simulator).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let resolved = study.resolve(&study.cells[0], 1, &simulator).expect("the scenario was checked");
-    let mut reducer = Reducer::new(&resolved, true);
+    study.resolve(&study.cells[0], 1, &simulator).expect("the scenario was checked")
+}
+
+fn summarise(resolved: &ResolvedRun) -> (Summary, MessageSamples) {
+    let simulator = Simulator::with_threads(NonZeroU32::MIN);
+    let mut reducer = Reducer::new(resolved, true);
     let report = simulator.run(&resolved.plan, &mut reducer).expect("the scenario was checked");
-    reducer.summary(&report)
+    reducer.finish(&report)
+}
+
+/// Replaces the traffic of a run, which consists of one collective.
+fn replace_traffic(resolved: &ResolvedRun, traffic: Traffic) -> ResolvedRun {
+    let traffic = traffic.into_plan_order();
+    let mut replaced = resolved.clone();
+    assert_eq!(replaced.plan.connections, traffic.connections);
+    replaced.plan.messages = traffic.messages;
+    replaced.plan.dependencies = traffic.dependencies;
+    replaced.plan.joins = traffic.joins;
+    replaced.plan.rings = traffic.rings;
+    replaced.groups[0].messages = traffic.groups[0].clone();
+    replaced.groups[0].collective = Some(traffic.collectives[0].clone());
+    replaced
+}
+
+fn ring(hosts: u32, size: u64) -> Collective {
+    let algorithm = Algorithm::from_name("ring-all-reduce").expect("the algorithm exists");
+    Collective::new(algorithm, (0..hosts).map(HostId::new).collect(), Bytes::new(size))
+}
+
+#[test]
+fn computed_messages_have_the_metrics_of_a_list() {
+    let keys = "algorithm = \"ring-all-reduce\"\nsize = \"1 MB\"\nchannels = 2\nchunk = \"30 kB\"\nrepetitions = 3\n\
+                compute = \"7 us\"";
+    let settings = Collective {
+        channels: 2,
+        chunk: Some(Bytes::new(30_000)),
+        repetitions: 3,
+        compute_gap: Picos::from_nanos(Nanos::from_micros(7)),
+        ..ring(8, 1_000_000)
+    };
+    // The second run ends during the second repetition.
+    for (stop, repetitions) in [("10 ms", 3.0), ("250 us", 1.0)] {
+        let list = resolve(8, keys, "mtu = \"4000 B\"", stop);
+        let compact = settings.generate_compact(&TrafficClass::new(1, "c")).expect("the ring is valid");
+        let compact = replace_traffic(&list, compact);
+        assert!(compact.plan.messages.is_empty() && list.plan.messages.len() == 2_016);
+        let ((mut expected, expected_samples), (mut actual, samples)) =
+            (summarise(&list), summarise(&compact));
+        assert_eq!(expected.collectives["c"].times_us.len() as f64, repetitions);
+        assert_eq!(actual.collectives, expected.collectives);
+        // The mean adds the same numbers in another order.
+        let mean = |summary: &mut Summary| {
+            let mean = summary.phases[0].bounds("c.latency_mean_us").map(|bounds| bounds.low);
+            summary.phases[0].values.remove("c.latency_mean_us");
+            summary.phases[0].missing.remove("c.latency_mean_us");
+            mean
+        };
+        let (actual_mean, expected_mean) = (mean(&mut actual), mean(&mut expected));
+        assert!(actual_mean.zip(expected_mean).is_some_and(|(a, b)| (a / b - 1.0).abs() < 1e-12));
+        assert_eq!(actual.phases, expected.phases);
+        for quantity in [Quantity::Latency, Quantity::Slowdown, Quantity::Arrival] {
+            let times = |samples: &MessageSamples| {
+                samples.selection("all", "c").expect("the ring has samples").times(quantity).clone()
+            };
+            assert_eq!(times(&samples), times(&expected_samples));
+        }
+    }
+}
+
+#[test]
+fn ring_with_many_messages_is_reduced_during_the_run() {
+    let keys = "algorithm = \"ring-all-reduce\"\nsize = \"230 kB\"";
+    let compact = resolve(230, keys, "mtu = \"4000 B\"", "10 ms");
+    assert!(compact.plan.messages.is_empty() && compact.plan.rings.len() == 1);
+    let list = ring(230, 230_000).generate_expanded(&TrafficClass::new(1, "c"));
+    let list = replace_traffic(&compact, list.expect("the ring is valid"));
+    assert_eq!(list.plan.messages.len(), 2 * 230 * 229);
+    let ((expected, _), (actual, samples)) = (summarise(&list), summarise(&compact));
+    assert_eq!(actual.collectives, expected.collectives);
+    for exact in ["messages", "unfinished", "completion_us", "busbw_gb_per_s", "straggler", "repetitions"] {
+        let name = format!("c.{exact}");
+        assert_eq!(value(&actual, &name), value(&expected, &name), "{name}");
+    }
+    // 105,340 messages in groups of two: one message of each group is in the sample.
+    let selection = samples.selection("all", "c").expect("the ring has samples");
+    assert_eq!(selection.times(Quantity::Latency).len(), 105_340 / 2);
+    for sampled in ["latency_mean_us", "latency_p50_us", "latency_p999_us", "arrival_p50_us", "slowdown_p99"]
+    {
+        let name = format!("c.{sampled}");
+        let ratio = value(&actual, &name) / value(&expected, &name);
+        assert!((0.99..1.01).contains(&ratio), "{name}: {ratio}");
+    }
+    assert!(!actual.phases[0].values.contains_key("c.finish_last_us"));
 }
 
 fn value(summary: &Summary, name: &str) -> f64 {

@@ -122,3 +122,24 @@ fn more_messages_need_more_memory() {
     let (few, many) = (memory(1_000), memory(101_000));
     assert!((100 * 100_000..1_000 * 100_000).contains(&(many - few)), "{few} {many}");
 }
+
+#[test]
+fn messages_of_a_large_ring_have_a_cost_without_a_list() {
+    let ring = |stop: &str| {
+        let text = format!(
+            "title = \"t\"\nsource = \"none\"\nstop = \"{stop}\"\n[topology]\nkind = \"star\"\nhosts = 230\n\
+             link = {{ rate = \"100 Gbps\", delay = \"1 us\" }}\n[[traffic]]\nname = \"r\"\nkind = \"collective\"\n\
+             algorithm = \"ring-all-reduce\"\nsize = \"230 kB\"\n"
+        );
+        Study::read("cost.toml", &text, false).unwrap_or_else(|error| panic!("{error}"))
+    };
+    // Each of 2 * 229 * 230 messages is one packet.
+    let (cost, packets, packet_hops) = estimate_and_run(&ring("10 ms"));
+    assert_eq!((cost.messages, cost.packets, packets), (105_340, 105_340, 105_340));
+    assert_eq!((cost.packet_hops, packet_hops), (4 * 105_340, 4 * 105_340));
+    // The run ends after about a third of the ring.
+    let (cost, packets, packet_hops) = estimate_and_run(&ring("450 us"));
+    assert!(packets < 60_000, "{packets}");
+    assert_near(cost.packets, packets, 1.1);
+    assert_near(cost.packet_hops, packet_hops, 1.1);
+}

@@ -291,6 +291,27 @@ const CASES: &[(&str, &str, &str)] = &[
         "[transport]",
         "[[link-change]]\nat = \"1 us\"\nswitch = \"rack0\"\nport = 0\nrate = \"0 bps\"\n\n[transport]",
     ),
+    (
+        "changed delay of a host link",
+        "[transport]",
+        "[[link-change]]\nat = \"1 us\"\nswitch = \"rack0\"\nport = 0\ndelay = \"2 us\"\n\n[transport]",
+    ),
+    (
+        "unknown impairment",
+        "[transport]",
+        "[[impairment]]\nswitch = \"rack0\"\nport = 0\nimpair = { policy = \"random-los\" }\n\n[transport]",
+    ),
+    (
+        "impairment with a probability above one",
+        "[transport]",
+        "[[impairment]]\nswitch = \"rack0\"\nport = 0\nimpair = { policy = \"random-loss\", probability = 2 }\n\n[transport]",
+    ),
+    (
+        "two impairments of one link",
+        "[transport]",
+        "[[impairment]]\nswitch = \"rack0\"\nport = 0\nimpair = { policy = \"off\" }\n\
+         [[impairment]]\nswitch = \"rack0\"\nto = \"host0\"\nimpair = { policy = \"off\" }\n\n[transport]",
+    ),
     ("packet that is too large", "mtu = \"1000 B\"", "mtu = \"1 MB\""),
     ("buffer below one packet", "size = \"1 MB\"", "size = \"10 B\""),
     // Traffic.
@@ -391,7 +412,9 @@ const CASES: &[(&str, &str, &str)] = &[
 /// Returns the error message for a scenario.
 fn error_message(mistake: &str, text: &str) -> String {
     let simulator = Simulator::with_threads(NonZeroU32::MIN);
-    match Study::read("test.toml", text, false).and_then(|study| study.check(&simulator)) {
+    // Only quick runs check their sweeps.
+    let is_quick = mistake.starts_with("quick run");
+    match Study::read("test.toml", text, is_quick).and_then(|study| study.check(&simulator)) {
         Ok(()) => format!("no error: {mistake}"),
         Err(error) => error.to_string(),
     }

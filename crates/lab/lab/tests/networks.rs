@@ -1,4 +1,4 @@
-//! Generations of switches, link changes and rail networks in scenarios.
+//! Generations of switches, link changes, link impairments and rail networks in scenarios.
 
 use core::num::NonZeroU32;
 use poseidon_lab::canonical::plan_hash;
@@ -6,11 +6,12 @@ use poseidon_lab::explain::describe_run;
 use poseidon_lab::reduce::Reducer;
 use poseidon_lab::resolve::ResolvedRun;
 use poseidon_lab::study::Study;
+use poseidon_plan::impairments::{AnyImpairPolicy, Jitter, RandomLoss};
 use poseidon_plan::link_changes::LinkEvent;
 use poseidon_plan::switch::TelemetryOff;
 use poseidon_plan::{Backend, Topology};
 use poseidon_sim::Simulator;
-use poseidon_types::{BitRate, HostId, PortId, SwitchId};
+use poseidon_types::{BitRate, Fraction, HostId, Nanos, Picos, PortId, SwitchId};
 
 fn simulator() -> Simulator {
     Simulator::with_threads(NonZeroU32::MIN)
@@ -176,6 +177,42 @@ event = "down"
     );
     let text = describe_run(&resolved);
     assert!(text.contains("switch 0 port 1: 50 Gbps"), "{text}");
+}
+
+#[test]
+fn impairments_apply_to_one_direction_of_a_link() {
+    let resolved = clos(
+        r#"
+[[impairment]]
+switch = "core1"
+to = "agg2"
+impair = { policy = "jitter", max = "3 us", keep-order = false }
+[[impairment]]
+switch = "rack0"
+port = 1
+impair = { policy = "random-loss", probability = 0.25 }
+[[link-change]]
+at = "0.2 ms"
+switch = "agg3"
+to = "core2"
+delay = "7 us"
+"#,
+    );
+    let loss: AnyImpairPolicy = RandomLoss { probability: Fraction::ratio(1, 4) }.into();
+    let jitter: AnyImpairPolicy = Jitter { max: Nanos::from_micros(3), keep_order: false }.into();
+    let impairments: Vec<_> = resolved
+        .plan
+        .link_impairments
+        .iter()
+        .map(|impairment| (impairment.switch.get(), impairment.port.get(), impairment.policy.clone()))
+        .collect();
+    assert_eq!(impairments, [(0, 1, loss), (9, 1, jitter)]);
+    assert_eq!(
+        resolved.plan.link_changes[0].event,
+        LinkEvent::Delay(Picos::from_nanos(Nanos::from_micros(7)))
+    );
+    let text = describe_run(&resolved);
+    assert!(text.contains("switch 0 port 1: random-loss") && text.contains("delay 7 us"), "{text}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ stop = "0.4 ms"
 [topology]
 kind = "star"
 hosts = 4
-link = { rate = "100 Gbps", delay = "1 us" }
+link = { rate = "200 Gbps", delay = "1 us" }
 
 [[traffic]]
 name = "flows"
@@ -271,6 +271,11 @@ fn the_estimate_counts_only_runs_without_a_stored_result() {
     assert_eq!(estimate.weights.keys().copied().collect::<Vec<_>>(), [2]);
     let (started, estimate) = run_with(&study, &store, &with_seeds(3)).expect("the study runs");
     assert_eq!((started, estimate.pending, estimate.packet_hops, estimate.time), (0, 0, 0, None));
+    // Another title changes the text, but no plan.
+    let retitled = read_study("tiny.toml", &study.text.replacen("title = \"", "title = \"other: ", 1));
+    assert_ne!(retitled.text, study.text);
+    let (started, estimate) = run_with(&retitled, &store, &with_seeds(3)).expect("the study runs");
+    assert_eq!((started, estimate.pending), (0, 0));
     fs::remove_dir_all(folder).unwrap();
 }
 

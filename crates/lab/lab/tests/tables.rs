@@ -4,6 +4,7 @@ use core::ops::ControlFlow;
 use parquet::basic::Compression;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
+use poseidon_lab::reduce::ideal_latency;
 use poseidon_lab::tables::{FileInfo, Format, RowLabels, TABLES, TableError, TableSink, TrafficLabel};
 use poseidon_plan::patterns::{Incast, LongFlows, Pattern, Stagger, Traffic, TrafficClass};
 use poseidon_plan::records::{
@@ -21,6 +22,8 @@ use std::path::{Path, PathBuf};
 
 const FORMATS: [Format; 2] = [Format::Parquet, Format::Csv];
 const ROWS_PER_GROUP: i64 = 65_536;
+/// The largest integer of a table. Larger values saturate.
+const MAX_INTEGER: u64 = i64::MAX.unsigned_abs();
 
 /// Returns the path of a folder that does not exist yet.
 fn unused_folder(name: &str, format: Format) -> PathBuf {
@@ -103,6 +106,7 @@ fn expected_content(rows: &MemorySink, plan: &Plan, labels: &RowLabels<'_>) -> V
                 &start,
                 &acknowledged,
                 &(acknowledged - start),
+                &ideal_latency(plan, connection.from, connection.to, row.size.get()).get().min(MAX_INTEGER),
                 &row.size.get(),
                 &row.retransmitted,
             ],

@@ -356,3 +356,22 @@ fn series_notes_name_the_seed_and_panel_titles_differ() {
     assert_ne!(series[0].title, series[1].title);
     assert_eq!(charts(&scenario.figure[1], &runs).expect("the figure is valid")[0].notes, ["2 seeds"]);
 }
+
+#[test]
+fn an_empty_chart_says_why() {
+    let mut runs = [run_with_times_up_to("a", 1, 100, 0)];
+    runs[0].summary.series.insert("m.x".into(), vec![(0.0, 1.0)]);
+    let scenario = scenario(
+        "[[figure]]\ntitle = \"over time\"\nkind = \"series\"\nmetric = [\"m.x\", \"m.z\"]\nby = \"law\"\n\
+         [[figure]]\ntitle = \"other cells\"\nkind = \"series\"\nmetric = \"m.x\"\nby = \"law\"\nwhere = { law = \"b\" }\n",
+    );
+    let notes = |figure: usize, runs: &[RunSummary]| -> Vec<String> {
+        let charts = charts(&scenario.figure[figure], runs).expect("the figure is valid");
+        charts.into_iter().map(|chart| chart.notes.join("; ")).collect()
+    };
+    assert_eq!(notes(0, &runs), ["one seed", "one seed; no run has m.z"]);
+    assert_eq!(notes(1, &runs), ["one seed; no run belongs to the cells that the figure selects"]);
+    assert_eq!(notes(1, &[]), ["no runs"]);
+    runs[0].seed = 2;
+    assert_eq!(notes(0, &runs)[0], "one seed; the figure shows seed 1, which was not run");
+}

@@ -1,6 +1,7 @@
 //! The backend interface.
 
 use crate::plan::{Plan, PlanError};
+use crate::recording::Recording;
 use crate::records::Sink;
 use crate::topology::SwitchPort;
 use crate::traffic::Connection;
@@ -28,6 +29,16 @@ pub trait Backend {
 
     /// Runs the plan and passes each result row to `sink`.
     fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Report, PlanError>;
+
+    /// Runs the plan like [`Backend::run`], and also passes the rows of a recording to `sink`. The recording must not
+    /// change the run.
+    fn record(&self, plan: &Plan, recording: &Recording, sink: &mut dyn Sink) -> Result<Report, PlanError> {
+        if recording.is_empty() {
+            self.run(plan, sink)
+        } else {
+            Err(PlanError::Unsupported("recordings of marks, pauses, law states and packets"))
+        }
+    }
 }
 
 /// Totals for a run. These totals can be used to cross-check the result rows.

@@ -8,22 +8,28 @@
 //! | [`plan`] | [`Plan`]: the complete input for a run |
 //! | [`topology`] | hosts, switches and links: [`Topology`] |
 //! | [`switch`] | switch configuration: buffers, PFC, ECN marking, telemetry |
-//! | [`link_changes`] | link failures, recoveries and rate changes |
+//! | [`impairments`] | links that lose, delay or reorder packets |
+//! | [`link_changes`] | link failures, recoveries, and changes of rate and delay |
 //! | [`transport`] | host configuration: packet sizes, ACKs, loss recovery, load balancing |
 //! | [`traffic`] | connections and their messages |
 //! | [`joins`] | joins, which make messages wait for several events |
+//! | [`rings`] | rings, whose messages are computed when they are due |
 //! | [`patterns`] | traffic generators: incasts, workloads, collectives, flow lists |
 //! | [`random`] | hash-based random numbers |
+//! | [`recording`] | what a backend records in addition to a plan's rows |
 //! | [`records`] | result rows, and the [`records::Sink`] that receives them |
 //! | [`backend`] | the [`Backend`] trait and the [`Report`] it returns |
 
 pub mod backend;
+pub mod impairments;
 pub mod joins;
 pub mod link_changes;
 pub mod patterns;
 pub mod plan;
 pub mod random;
+pub mod recording;
 pub mod records;
+pub mod rings;
 pub mod switch;
 pub mod topology;
 pub mod traffic;

@@ -1,4 +1,4 @@
-//! Link failures, recoveries and rate changes during a run.
+//! Link failures, recoveries, and changes of rate and delay during a run.
 
 use poseidon_types::{BitRate, Picos, PortId, SwitchId};
 
@@ -28,4 +28,7 @@ pub enum LinkEvent {
     Up,
     /// The link rate changes to this value, starting with the next packet.
     Rate(BitRate),
+    /// The propagation delay changes to this value, starting with the next packet. After a decrease, packets can
+    /// overtake earlier ones, as after a change of the route. Only links between switches can change their delay.
+    Delay(Picos),
 }

@@ -1,10 +1,12 @@
 //! The plan, which is the complete input for a run.
 
+use crate::impairments::LinkImpairment;
 use crate::joins::{JoinDependent, JoinPrerequisite, Joins};
 use crate::link_changes::{LinkChange, LinkEvent};
+use crate::rings::{self, InvalidRing, Ring};
 use crate::switch::{
-    AnyBufferPolicy, AnyMarkPolicy, MAX_PRIORITIES, MarkDirection, Pause, Switch, SwitchOverride,
-    TelemetryOff,
+    AnyBufferPolicy, AnyMarkPolicy, MAX_PRIORITIES, MarkDirection, Pause, PriorityTooHigh, Switch,
+    SwitchOverride, TelemetryOff,
 };
 use crate::topology::{Link, SwitchPort, Topology};
 use crate::traffic::{Amount, Connection, Dependency, Event, Message};
@@ -42,8 +44,12 @@ pub struct Plan {
     pub dependencies: Vec<Dependency>,
     /// The joins, which make messages wait for several events.
     pub joins: Joins,
-    /// Link failures, recoveries and rate changes, sorted by time.
+    /// The rings, whose messages are computed when they are due.
+    pub rings: Vec<Ring>,
+    /// Link failures, recoveries, and changes of rate and delay, sorted by time.
     pub link_changes: Vec<LinkChange>,
+    /// Links that lose, delay or reorder packets. Sorted by switch and port, with at most one entry per port.
+    pub link_impairments: Vec<LinkImpairment>,
     /// The sampling interval for watched ports and connections. Zero disables sampling.
     pub sample_every: Picos,
     /// The ports whose queues are sampled, in sorted order.
@@ -103,6 +109,13 @@ pub enum PlanError {
         /// A description of the problem.
         reason: &'static str,
     },
+    /// A link impairment refers to an unknown switch or port.
+    LinkImpairment {
+        /// The index of the impairment.
+        index: usize,
+        /// A description of the problem.
+        reason: &'static str,
+    },
     /// A dependency between messages is invalid.
     Dependency {
         /// The index of the dependency.
@@ -114,6 +127,13 @@ pub enum PlanError {
     Join {
         /// The number of the join.
         join: u32,
+        /// A description of the problem.
+        reason: &'static str,
+    },
+    /// A ring is invalid.
+    Ring {
+        /// The index of the ring.
+        index: usize,
         /// A description of the problem.
         reason: &'static str,
     },
@@ -130,6 +150,13 @@ pub enum PlanError {
         index: usize,
         /// A description of the problem.
         reason: &'static str,
+    },
+    /// The priority of a connection is too high for the queues of a port.
+    Priority {
+        /// The index of the connection.
+        connection: usize,
+        /// The priority and the number of queues.
+        error: PriorityTooHigh,
     },
     /// A message refers to an unknown connection, is empty, or is out of order.
     Message {
@@ -178,8 +205,10 @@ impl fmt::Display for PlanError {
             }
             Self::Setting(reason) => f.write_str(reason),
             Self::LinkChange { index, reason } => write!(f, "link change {index}: {reason}"),
+            Self::LinkImpairment { index, reason } => write!(f, "link impairment {index}: {reason}"),
             Self::Dependency { index, reason } => write!(f, "dependency {index}: {reason}"),
             Self::Join { join, reason } => write!(f, "join {join}: {reason}"),
+            Self::Ring { index, reason } => write!(f, "ring {index}: {reason}"),
             Self::Memory { needed, limit } => {
                 write!(
                     f,
@@ -187,6 +216,7 @@ impl fmt::Display for PlanError {
                 )
             }
             Self::Connection { index, reason } => write!(f, "connection {index}: {reason}"),
+            Self::Priority { connection, error } => write!(f, "connection {connection}: {error}"),
             Self::Message { index, reason } => write!(f, "message {index}: {reason}"),
             Self::Law { connection, error } => write!(f, "connection {connection}: {error}"),
             Self::SwitchList(reason) => write!(f, "switches: {reason}"),
@@ -208,7 +238,10 @@ impl Plan {
         self.check_messages()?;
         self.check_dependencies()?;
         self.check_joins()?;
+        rings::check_rings(&self.rings, &self.connections, &self.messages)
+            .map_err(|InvalidRing { index, reason }| PlanError::Ring { index, reason })?;
         self.check_link_changes()?;
+        self.check_link_impairments()?;
         self.check_switch_lists()?;
         self.check_sampling()
     }
@@ -277,6 +310,14 @@ impl Plan {
             }
         }
         is_dependent
+    }
+
+    /// Returns the connection of a message, or `None` if neither the messages nor the rings have this number.
+    pub fn connection_of(&self, message: MessageId) -> Option<ConnectionId> {
+        match self.messages.get(message.index()) {
+            Some(message) => Some(message.connection),
+            None => rings::connection_of(&self.rings, message),
+        }
     }
 
     /// Returns the messages that directly depend on an event of a message. The dependencies must be sorted.
@@ -368,8 +409,10 @@ impl Plan {
             if connection.from == connection.to {
                 return reject("its sender and receiver are the same host");
             }
-            if connection.priority >= self.switch.priorities {
-                return reject("its priority is too high: ports have fewer queues");
+            let (priority, queues) = (connection.priority, self.switch.priorities);
+            if priority >= queues {
+                let error = PriorityTooHigh { priority, queues };
+                return Err(PlanError::Priority { connection: index, error });
             }
             let Some(law) = usize::try_from(connection.law).ok().and_then(|law| self.laws.get(law)) else {
                 return reject("its law does not exist");
@@ -500,6 +543,21 @@ impl Plan {
             last_time = change.time;
         }
         Ok(())
+    }
+
+    fn check_link_impairments(&self) -> Result<(), PlanError> {
+        for (index, LinkImpairment { switch, policy, .. }) in self.link_impairments.iter().enumerate() {
+            if switch.get() >= self.topology.switches() {
+                return Err(PlanError::LinkImpairment { index, reason: "its switch does not exist" });
+            }
+            policy.check().map_err(|error| PlanError::Policy { policy: policy.name(), error })?;
+        }
+        let is_before = |a: &LinkImpairment, b: &LinkImpairment| (a.switch, a.port) < (b.switch, b.port);
+        if self.link_impairments.is_sorted_by(is_before) {
+            Ok(())
+        } else {
+            Err(PlanError::Setting("sort the link impairments by port, and list each port once"))
+        }
     }
 
     fn check_switch_lists(&self) -> Result<(), PlanError> {

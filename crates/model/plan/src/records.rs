@@ -1,7 +1,10 @@
 //! A run's result rows. Each row is one observation.
 
+use crate::recording::NodePort;
 use core::ops::ControlFlow;
-use poseidon_types::{Bytes, ConnectionId, MessageId, Nanos, Packets, Picos, PortId, SwitchId};
+use poseidon_types::{
+    BitRate, Bytes, ConnectionId, HopStack, MaxHopDelay, MessageId, Nanos, Packets, Picos, PortId, SwitchId,
+};
 
 /// Receives a run's rows in chronological order.
 pub trait Sink {
@@ -19,6 +22,15 @@ pub trait Sink {
     fn record_receiver(&mut self, row: ReceiverRow);
     /// Records one ACK's input to a watched connection's law and the law's decision.
     fn record_decision(&mut self, row: DecisionRow);
+
+    /// Records an ECN mark. Only a [recording](crate::recording::Recording) has these and the following rows.
+    fn record_mark(&mut self, _: MarkRow) {}
+    /// Records the begin or the end of a PFC pause.
+    fn record_pause(&mut self, _: PauseRow) {}
+    /// Records the state of a watched connection's law.
+    fn record_law_state(&mut self, _: LawStateRow) {}
+    /// Records a packet at a captured port.
+    fn record_packet(&mut self, _: PacketRow) {}
 
     /// Called periodically to report progress. Returning `Break` stops the run; the report and all rows recorded so far
     /// remain valid.
@@ -73,6 +85,8 @@ pub enum DropCause {
     Buffer,
     /// All links to the destination were down.
     Link,
+    /// The link lost the packet.
+    Loss,
 }
 
 /// A sample of an egress port.
@@ -139,6 +153,160 @@ pub struct DecisionRow {
     pub window: Packets,
 }
 
+/// An ECN mark that a switch set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkRow {
+    /// The time at which the marked packet departed.
+    pub time: Picos,
+    /// The switch ID.
+    pub switch: SwitchId,
+    /// The egress port.
+    pub port: PortId,
+    /// The packet's connection.
+    pub connection: ConnectionId,
+    /// The packet's number within the connection. With reverse marking, an ACK carries the mark instead.
+    pub packet: u32,
+}
+
+/// The begin or the end of a PFC pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PauseRow {
+    /// The time at which the PFC frame arrived.
+    pub time: Picos,
+    /// The port that stops or continues to send.
+    pub port: NodePort,
+    /// The priority that is paused.
+    pub priority: u8,
+    /// Whether the pause begins. Otherwise, it ends.
+    pub paused: bool,
+}
+
+/// The state of a watched connection's law after an ACK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LawStateRow {
+    /// The time at which the ACK arrived.
+    pub time: Picos,
+    /// The connection ID.
+    pub connection: ConnectionId,
+    /// The number of the packet that triggered the ACK.
+    pub packet: u32,
+    /// The RTT sample.
+    pub rtt: Nanos,
+    /// The smoothed RTT.
+    pub srtt: Nanos,
+    /// The maximum hop delay on the path, as seen by the law, or `None` if there is no telemetry.
+    pub hop_delay: Option<Nanos>,
+    /// The law's target delay, or `None` if the law has none.
+    pub target: Option<Nanos>,
+    /// The congestion window after processing the ACK.
+    pub window: Packets,
+    /// The pacing rate after processing the ACK, or `None` if ACKs clock the connection.
+    pub pacing_rate: Option<BitRate>,
+    /// The number of packets in flight.
+    pub in_flight: u32,
+}
+
+/// A packet at a captured port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketRow {
+    /// The time of the event.
+    pub time: Picos,
+    /// The captured port.
+    pub port: NodePort,
+    /// What happened to the packet at the port.
+    pub event: PacketEvent,
+    /// The packet.
+    pub packet: CapturedPacket,
+}
+
+/// What happened to a captured packet at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PacketEvent {
+    /// The packet's last bit arrived. At a switch, the pipeline delay has also passed.
+    Received,
+    /// The packet's first bit was sent.
+    Sent,
+    /// The switch dropped the packet instead of queueing it at the port.
+    Dropped(DropCause),
+}
+
+/// A captured packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CapturedPacket {
+    /// The packet's connection. A PFC frame belongs to no connection and has the number zero.
+    pub connection: ConnectionId,
+    /// The kind.
+    pub kind: CapturedKind,
+    /// For data, the packet's number within the connection. For a reply, the number of the data packet that caused it.
+    pub number: u32,
+    /// For a reply, every packet below this number has arrived.
+    pub cumulative_ack: u32,
+    /// The packet's size on the wire.
+    pub size: Bytes,
+    /// The payload size.
+    pub payload: Bytes,
+    /// The priority. For a PFC frame, the priority that it pauses or resumes.
+    pub priority: u8,
+    /// Whether a data packet is marked (CE) or a reply echoes a mark (ECE).
+    pub marked: bool,
+    /// Whether a data packet reports a window reduction (CWR).
+    pub cwr: bool,
+    /// For data, the number of switches traversed so far.
+    pub switches: u8,
+    /// The telemetry.
+    pub telemetry: CapturedTelemetry,
+}
+
+/// The kind of a captured packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CapturedKind {
+    /// Data.
+    Data,
+    /// An ACK.
+    Ack,
+    /// A NACK, which asks the sender to go back.
+    Nack,
+    /// A congestion notification packet.
+    Cnp,
+    /// A PFC frame that pauses its priority.
+    Pause,
+    /// A PFC frame that resumes its priority.
+    Resume,
+}
+
+/// The telemetry of a captured packet, before a wire format rounds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "captures are short, and a row without an allocation can be copied"
+)]
+pub enum CapturedTelemetry {
+    /// No telemetry.
+    None,
+    /// The maximum hop delay.
+    MaxHopDelay {
+        /// The delay on this packet's path so far.
+        path: MaxHopDelay,
+        /// For a reply, the delay on the data packet's path.
+        reflected: MaxHopDelay,
+    },
+    /// One record per hop. A reply carries the records of the data packet.
+    HopRecords(HopStack),
+}
+
+/// The rows of a [recording](crate::recording::Recording).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordedRows {
+    /// ECN marks.
+    pub marks: Vec<MarkRow>,
+    /// PFC pauses and their ends.
+    pub pauses: Vec<PauseRow>,
+    /// The states of watched connections' laws.
+    pub law_states: Vec<LawStateRow>,
+    /// Captured packets.
+    pub packets: Vec<PacketRow>,
+}
+
 /// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -167,6 +335,8 @@ pub struct MemorySink {
     pub receivers: Vec<ReceiverRow>,
     /// Law decisions of watched connections.
     pub decisions: Vec<DecisionRow>,
+    /// The rows of a recording.
+    pub recorded: RecordedRows,
 }
 
 impl Sink for MemorySink {
@@ -196,5 +366,21 @@ impl Sink for MemorySink {
 
     fn record_decision(&mut self, row: DecisionRow) {
         self.decisions.push(row);
+    }
+
+    fn record_mark(&mut self, row: MarkRow) {
+        self.recorded.marks.push(row);
+    }
+
+    fn record_pause(&mut self, row: PauseRow) {
+        self.recorded.pauses.push(row);
+    }
+
+    fn record_law_state(&mut self, row: LawStateRow) {
+        self.recorded.law_states.push(row);
+    }
+
+    fn record_packet(&mut self, row: PacketRow) {
+        self.recorded.packets.push(row);
     }
 }

@@ -1,11 +1,34 @@
 //! Switch configuration: buffers, PFC, ECN marking and telemetry.
 
+use core::fmt;
 pub use poseidon_policies::buffer::{AnyBufferPolicy, BUFFER_POLICIES, PerQueue, Shared};
 pub use poseidon_policies::mark::{AnyMarkPolicy, CodelRfc, CodelTofino, MARK_POLICIES, Red, Step};
 use poseidon_types::{Bytes, Fraction, Picos, SwitchId};
 
 /// The maximum number of priorities per port. Ethernet has three priority bits.
 pub const MAX_PRIORITIES: u8 = 8;
+
+/// A priority for which ports have no queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PriorityTooHigh {
+    /// The priority.
+    pub priority: u8,
+    /// The number of queues per port.
+    pub queues: u8,
+}
+
+impl fmt::Display for PriorityTooHigh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { priority, queues } = *self;
+        let needed = u16::from(priority) + 1;
+        write!(f, "priority {priority} needs {needed} queues per port, but switch.priorities is {queues}; ")?;
+        if priority < MAX_PRIORITIES {
+            write!(f, "set switch.priorities = {needed}")
+        } else {
+            write!(f, "use priorities from 0 to {}", MAX_PRIORITIES - 1)
+        }
+    }
+}
 
 /// The configuration shared by all switches.
 #[derive(Clone, Debug, PartialEq)]

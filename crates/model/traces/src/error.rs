@@ -258,6 +258,13 @@ pub enum NetworkProblem {
         /// The number of links.
         links: u64,
     },
+    /// A switch cannot be reached from another switch.
+    Disconnected {
+        /// The switch that cannot be reached.
+        node: u32,
+        /// The first switch.
+        from: u32,
+    },
     /// The links do not form a network.
     Edges(EdgeError),
     /// The network is too large.
@@ -311,7 +318,11 @@ impl fmt::Display for NetworkProblem {
             Self::TooFewLinks { nodes, links } => {
                 write!(f, "{links} links cannot connect {nodes} nodes; correct the header")
             }
-            Self::Edges(error) => write!(f, "{error}; add the missing links"),
+            Self::Disconnected { node, from } => write!(
+                f,
+                "switch {node} cannot be reached from switch {from}; add links between switches that connect them"
+            ),
+            Self::Edges(error) => error.fmt(f),
             Self::TooLarge(reason) => write!(f, "{reason}; describe a smaller network"),
             Self::Mismatch { setting, tier: Some(tier), value, rule, required } => {
                 write!(

@@ -4,7 +4,7 @@ use crate::error::{NetworkProblem, TraceError, TraceErrorKind};
 use crate::nodes::NodeMap;
 use crate::text::{Line, Lines, quote};
 use core::str::FromStr;
-use poseidon_plan::topology::{Edge, Edges, Link, Node, Topology};
+use poseidon_plan::topology::{Edge, EdgeError, Edges, Link, Node, Topology};
 use poseidon_types::text::UnitError;
 use poseidon_types::{BitRate, HostId, SwitchId};
 use std::io::BufRead;
@@ -203,8 +203,13 @@ fn build_network(
         let [a, b] = link.ends.map(|node| ids[node as usize]);
         Edge { a, b, link: link.link }
     };
-    let edges = Edges::new(links.iter().map(edge).collect())
-        .map_err(|error| reject(header, NetworkProblem::Edges(error)))?;
+    let edges = Edges::new(links.iter().map(edge).collect()).map_err(|error| match error {
+        EdgeError::Disconnected { switch, edge } => {
+            let (node, from) = (switches[switch.index()], switches[0]);
+            reject(links[edge].line, NetworkProblem::Disconnected { node, from })
+        }
+        error => reject(header, NetworkProblem::Edges(error)),
+    })?;
     let topology = Topology::Edges(edges);
     topology.check().map_err(|reason| reject(header, NetworkProblem::TooLarge(reason)))?;
     let host_nodes = hosts.iter().map(|(_, node)| *node).collect();
@@ -334,7 +339,7 @@ mod tests {
         let ring = format!("0 1 {link}0 2 {link}1 2 {link}3 4 {link}4 5 {link}");
         assert_eq!(
             error(&format!("6 5 5\n0 1 2 3 4\n{ring}")),
-            "line 1: not every switch can be reached from s0; add the missing links"
+            "line 6: switch 3 cannot be reached from switch 0; add links between switches that connect them"
         );
     }
 }

@@ -42,6 +42,7 @@
 mod checks;
 mod error;
 mod fct;
+mod flow_lines;
 mod flows;
 mod flows_csv;
 mod hpcc_flows;
@@ -57,6 +58,7 @@ pub use error::{
     Feature, NetworkProblem, NumberProblem, TraceError, TraceErrorKind, WriteError, WriteErrorKind,
 };
 pub use fct::{FctRow, parse_fct, write_fct};
+pub use flow_lines::{FlowLayout, find_flow_line};
 pub use flows::{FlowFile, FlowStart, LinkFailure, StartUnit, SwitchTier, TraceFlow, Trigger, TriggerKind};
 pub use flows_csv::{parse_csv, write_csv};
 pub use hpcc_flows::{parse_hpcc, write_hpcc};

@@ -6,6 +6,7 @@ use core::cmp::Reverse;
 use core::fmt;
 use core::num::NonZeroU32;
 use poseidon_plan::patterns::{Pattern, PatternError, Traffic, TrafficClass};
+use poseidon_plan::switch::MAX_PRIORITIES;
 use poseidon_plan::traffic::{Amount, Event};
 use poseidon_types::{Bytes, ConnectionId, HostId, MessageId, Picos};
 use std::collections::{BTreeMap, BinaryHeap};
@@ -144,6 +145,8 @@ pub enum LowerError {
         flow: FlowName,
         /// The node.
         node: u32,
+        /// The number of hosts, if nodes have the numbers of hosts.
+        hosts: Option<u32>,
     },
     /// A flow's nodes are the same host.
     SelfTraffic {
@@ -248,13 +251,42 @@ pub enum LowerError {
     },
 }
 
+impl LowerError {
+    /// Returns the index of the flow that the error is about, or of the first of several.
+    pub const fn flow(&self) -> Option<usize> {
+        match self {
+            Self::TooManyFlows | Self::BarrierCount { .. } | Self::TooManyDependencies { .. } => None,
+            Self::UnknownNode { flow, .. }
+            | Self::SelfTraffic { flow, .. }
+            | Self::EmptyFlow { flow }
+            | Self::Priority { flow, .. }
+            | Self::DuplicateId { first: flow, .. }
+            | Self::MixedConnection { first: flow, .. }
+            | Self::MissingId { flow }
+            | Self::UndefinedTrigger { flow, .. }
+            | Self::NeverActivated { flow, .. }
+            | Self::SeveralActivations { first: flow, .. }
+            | Self::RemoteTrigger { dependent: flow, .. }
+            | Self::Cycle { flow, .. } => Some(flow.index),
+        }
+    }
+}
+
 impl fmt::Display for LowerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooManyFlows => f.write_str("the file has more than 4,294,967,295 flows; split it"),
-            Self::UnknownNode { flow, node } => {
-                write!(f, "{flow}: node {node} is not a host of the network; choose a larger network")
-            }
+            Self::UnknownNode { flow, node, hosts: Some(hosts) } => write!(
+                f,
+                "{flow}: there is no host h{node}: the network has {hosts} hosts, from h0 to h{}; correct the flow, \
+                 or choose a larger network",
+                hosts.saturating_sub(1)
+            ),
+            Self::UnknownNode { flow, node, hosts: None } => write!(
+                f,
+                "{flow}: node {node} is not a host in the topology file; correct the flow, or add the host to the \
+                 topology file"
+            ),
             Self::SelfTraffic { flow, host } => {
                 write!(f, "{flow}: both nodes are host {host}; map the nodes to different hosts")
             }
@@ -262,7 +294,8 @@ impl fmt::Display for LowerError {
             Self::Priority { flow, priority } => {
                 write!(
                     f,
-                    "{flow}: priority {priority} is too high; use 0 to 7, or ignore the file's priorities"
+                    "{flow}: priority {priority} is too high; use 0 to {}, or remove the priorities from the file",
+                    MAX_PRIORITIES - 1
                 )
             }
             Self::DuplicateId { id, first, second } => {
@@ -389,7 +422,7 @@ fn lower_flows(
     }
     let lower = |(flow, index): (&TraceFlow, u32)| {
         let name = || FlowName::new(&file.flows, index);
-        let host = |node| nodes.host(node).ok_or_else(|| LowerError::UnknownNode { flow: name(), node });
+        let host = |node| nodes.host(node).ok_or_else(|| unknown_node(name(), node, nodes));
         let (from, to) = (host(flow.from)?, host(flow.to)?);
         if from == to {
             return Err(LowerError::SelfTraffic { flow: name(), host: from });
@@ -400,7 +433,8 @@ fn lower_flows(
         let priority = match (priorities, flow.priority) {
             (PrioritySource::Class, _) | (PrioritySource::File, None) => None,
             (PrioritySource::File, Some(priority)) => {
-                Some(u8::try_from(priority).map_err(|_| LowerError::Priority { flow: name(), priority })?)
+                let small = u8::try_from(priority).ok().filter(|priority| *priority < MAX_PRIORITIES);
+                Some(small.ok_or_else(|| LowerError::Priority { flow: name(), priority })?)
             }
         };
         let connection = match (flow.message, flow.id) {
@@ -415,6 +449,15 @@ fn lower_flows(
         Ok(Flow { from, to, size: flow.size, start, connection, priority })
     };
     file.flows.iter().zip(0..).map(lower).collect()
+}
+
+/// Returns the error for a node that is not a host.
+const fn unknown_node(flow: FlowName, node: u32, nodes: &NodeMap) -> LowerError {
+    let hosts = match nodes {
+        NodeMap::Identity(hosts) => Some(*hosts),
+        NodeMap::Table(_) => None,
+    };
+    LowerError::UnknownNode { flow, node, hosts }
 }
 
 /// Checks that flows with the same id share a connection with the same ends and priority.
@@ -693,6 +736,20 @@ mod tests {
     }
 
     #[test]
+    fn highest_priority_is_that_of_the_last_queue() {
+        let flow = |priority| TraceFlow {
+            priority: Some(priority),
+            ..TraceFlow::new(0, 1, Bytes::new(1), FlowStart::At(Picos::ZERO))
+        };
+        let lower = |priority| {
+            let file = FlowFile { flows: vec![flow(0), flow(priority)], ..FlowFile::default() };
+            TraceTraffic::new(&file, &NodeMap::Identity(2), PrioritySource::File)
+        };
+        assert!(lower(7).is_ok());
+        assert_eq!(lower(8).map_err(|error| error.flow()), Err(Some(1)));
+    }
+
+    #[test]
     fn nodes_and_priorities_are_mapped() {
         let flow = TraceFlow {
             priority: Some(2_000_000),
@@ -711,11 +768,18 @@ mod tests {
             |nodes, priorities| lower(nodes, priorities).expect_err("the flow is refused").to_string();
         assert_eq!(
             error(&table, PrioritySource::File),
-            "flow 1 (3->1): priority 2000000 is too high; use 0 to 7, or ignore the file's priorities"
+            "flow 1 (3->1): priority 2000000 is too high; use 0 to 7, or remove the priorities from the file"
         );
         assert_eq!(
             error(&NodeMap::Identity(3), PrioritySource::Class),
-            "flow 1 (3->1): node 3 is not a host of the network; choose a larger network"
+            "flow 1 (3->1): there is no host h3: the network has 3 hosts, from h0 to h2; correct the flow, or choose a \
+             larger network"
+        );
+        let without_node_3 = NodeMap::Table(vec![None, Some(HostId::new(0))]);
+        assert_eq!(
+            error(&without_node_3, PrioritySource::Class),
+            "flow 1 (3->1): node 3 is not a host in the topology file; correct the flow, or add the host to the \
+             topology file"
         );
         let same = NodeMap::Table(vec![Some(HostId::new(0)); 4]);
         assert_eq!(

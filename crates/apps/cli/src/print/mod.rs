@@ -16,7 +16,7 @@ use poseidon_lab::pooled::{readings, with_phase};
 use poseidon_lab::report::{ReportError, StudyReport, format_measured, format_number, outcome_word};
 use poseidon_lab::scenario::Label;
 use poseidon_lab::store::{FinishedRun, complete_runs};
-use poseidon_lab::summary::RunSummary;
+use poseidon_lab::summary::{MAIN_METRICS, RunSummary};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use table::{print_blocks, print_table, print_wrapped_table};
@@ -152,6 +152,10 @@ fn print_bars(title: &str, unit: &str, groups: &[String], series: &[BarSeries]) 
     let name_width = series.iter().map(|bars| bars.name.chars().count()).max().unwrap_or(0);
     // The rest of the line is for the indentation, the name and the number.
     let width = line_width().saturating_sub(name_width + 18).clamp(10, 40);
+    if !series.iter().flat_map(|bars| &bars.values).any(|value| !value.is_nan()) {
+        outln!("    no value; the metrics below give the reason");
+        return;
+    }
     for (index, group) in groups.iter().enumerate() {
         if !group.is_empty() {
             outln!("  {group}");
@@ -172,30 +176,6 @@ fn print_bars(title: &str, unit: &str, groups: &[String], series: &[BarSeries]) 
         }
     }
 }
-
-/// The metrics in the printed table. The summaries contain all metrics.
-const MAIN_METRICS: &[&str] = &[
-    "messages",
-    "unfinished",
-    "unfinished_share",
-    "latency_mean_us",
-    "latency_p50_us",
-    "latency_p99_us",
-    "latency_p999_us",
-    "finish_last_us",
-    "rate_gbps",
-    "fair_share_gbps",
-    "jain",
-    "slowdown_p50",
-    "slowdown_p99",
-    "completion_us",
-    "algbw_gb_per_s",
-    "busbw_gb_per_s",
-    "straggler",
-    "link_bytes_max",
-    "delay_mean_us",
-    "utilisation",
-];
 
 /// The metrics that are numbers of messages.
 const COUNTS: [&str; 2] = ["messages", "unfinished"];
@@ -231,17 +211,40 @@ fn print_metrics(runs: &[FinishedRun]) -> Result<(), Failure> {
     rows[0].extend(columns.iter().map(|metric| (*metric).to_owned()));
     for ((_, cell, subject), values) in &values {
         let mut row = vec![cell.clone(), subject.clone()];
-        let text = |metric: &&str| values.get(*metric).map_or_else(String::new, |metric| metric.text.clone());
+        let text = |metric: &&str| match values.get(*metric) {
+            Some(metric) if metric.has_value => metric.text.clone(),
+            Some(_) => "-".to_owned(),
+            None => String::new(),
+        };
         row.extend(columns.iter().map(text));
         rows.push(row);
     }
     outln!("\nMetrics (means over seeds; percentiles over the messages of all seeds)");
     print_blocks(&rows, 2);
-    if !without_value.is_empty() {
-        let names = without_value.join(", ");
-        print_table(&[vec![format!("without a value (summary.json has the reason): {names}")]]);
-    }
+    print_table(&describe_missing(&values, columns.iter().chain(&without_value)));
     Ok(())
+}
+
+/// Describes the metrics without a value: one line per metric, with the reason of the first cell.
+fn describe_missing<'a>(
+    values: &BTreeMap<MetricRow, BTreeMap<String, MetricText>>,
+    metrics: impl Iterator<Item = &'a &'a str>,
+) -> Vec<Vec<String>> {
+    let mut lines = Vec::new();
+    for metric in metrics {
+        let is_missing = |text: &&MetricText| !text.has_value && !text.text.is_empty();
+        let mut missing = values.iter().filter_map(|((_, cell, subject), row)| {
+            row.get(*metric).filter(is_missing).map(|text| (cell, subject, &text.text))
+        });
+        let Some((cell, subject, reason)) = missing.next() else { continue };
+        let others = match missing.count() {
+            0 => String::new(),
+            count => format!("; {count} more without a value"),
+        };
+        let cell = if cell.is_empty() { String::new() } else { format!(" ({cell})") };
+        lines.push(vec![format!("- {subject}.{metric}{cell}: {reason}{others}")]);
+    }
+    lines
 }
 
 /// Returns the selected metrics of all cells, by row and metric name. The counters have their own table, so the metrics
@@ -287,7 +290,8 @@ fn metric_values(
 /// Prints the laws in use, and the packet and decision counters, summed over seeds.
 fn print_counters(runs: &[FinishedRun]) {
     let mut cells: Vec<(String, Vec<&FinishedRun>)> = Vec::new();
-    for run in runs {
+    // Metrics do not contain interrupted runs either.
+    for run in runs.iter().filter(|run| !run.manifest.interrupted) {
         let name = cell_name(&run.run.labels);
         match cells.iter_mut().find(|(other, _)| *other == name) {
             Some((_, runs)) => runs.push(run),
@@ -299,9 +303,20 @@ fn print_counters(runs: &[FinishedRun]) {
         has_lateness: runs.iter().any(|run| lateness_ps(run) > 0),
     };
     let mut rows = vec![columns.header()];
+    let seeds_are_equal = !cells.is_empty() && cells.iter().all(|(_, runs)| have_equal_results(runs));
     rows.extend(cells.into_iter().map(|(name, runs)| columns.row(name, &runs)));
     outln!("\nCounters");
     print_blocks(&rows, 1);
+    if seeds_are_equal {
+        outln!(
+            "all seeds have the same result, because nothing in this scenario is random; one seed is enough"
+        );
+    }
+}
+
+/// Returns whether several seeds of a cell have the same result.
+fn have_equal_results(runs: &[&FinishedRun]) -> bool {
+    runs.len() > 1 && runs.iter().all(|run| run.manifest.result_hash == runs[0].manifest.result_hash)
 }
 
 /// Returns the largest scheduling delay of a run with real packets, in picoseconds.

@@ -369,6 +369,10 @@ impl Law for Poseidon {
         Some(DelaySignal { delay, within_target: delay <= self.target_delay(), limit: self.delay_limit() })
     }
 
+    fn target(&self, _hop_count: u8) -> Option<Nanos> {
+        Some(self.target_delay())
+    }
+
     /// Implements lines 18-24 of Alg. 1.
     #[inline]
     fn decision(&self) -> Decision {

@@ -294,6 +294,10 @@ impl Law for Swift {
         }
     }
 
+    fn target(&self, hop_count: u8) -> Option<Nanos> {
+        Some(to_nanos(self.target_delay(&Ack { hop_count, ..Ack::EMPTY })))
+    }
+
     fn decision(&self) -> Decision {
         let window = self.window.min(self.endpoint.window);
         let pacing = if window < 1.0 { Pacing::Gap(to_nanos(ns(self.rtt) / window)) } else { Pacing::Off };

@@ -2,6 +2,7 @@
 
 use super::{LINK, connection_ids, link_change, plan, switch_ports};
 use poseidon_laws::plb::PlbParams;
+use poseidon_plan::impairments::{AnyImpairPolicy, Jitter, LinkImpairment, RandomLoss, Reorder};
 use poseidon_plan::link_changes::LinkEvent;
 use poseidon_plan::patterns::{Algorithm, Collective, Pattern, TrafficClass};
 use poseidon_plan::switch::{
@@ -11,7 +12,9 @@ use poseidon_plan::topology::{Chain, Edges, Rails, Rotor};
 use poseidon_plan::traffic::{Amount, Connection, Dependency, Event, Message};
 use poseidon_plan::transport::{Acks, Echo, LoadBalancing, Recovery};
 use poseidon_plan::{Link, Plan, Topology};
-use poseidon_types::{BitRate, Bytes, ConnectionId, Fraction, HostId, MessageId, Nanos, Picos, SwitchId};
+use poseidon_types::{
+    BitRate, Bytes, ConnectionId, Fraction, HostId, MessageId, Nanos, Picos, PortId, SwitchId,
+};
 
 /// Returns each plan with its name. Each plan runs in a fraction of a second.
 pub fn feature_plans() -> Vec<(&'static str, Plan)> {
@@ -25,6 +28,7 @@ pub fn feature_plans() -> Vec<(&'static str, Plan)> {
         ("notifications", notifications()),
         ("link-fails", link_fails()),
         ("link-flaps", link_flaps()),
+        ("impaired-links", impaired_links()),
         ("flow-control", flow_control()),
         ("plb", plb()),
         ("rotor", rotor()),
@@ -36,6 +40,7 @@ pub fn feature_plans() -> Vec<(&'static str, Plan)> {
         ("spraying", spraying()),
         ("dependencies", dependencies()),
         ("joins", joins()),
+        ("rings", rings()),
         ("go-back-n", go_back_n()),
         ("parking-lot", parking_lot()),
         ("one-rack", one_rack()),
@@ -129,6 +134,29 @@ fn link_fails() -> Plan {
         change(25, 16, 1, LinkEvent::Down),
         change(30, 0, 3, LinkEvent::Down),
         change(60, 0, 2, LinkEvent::Up),
+    ];
+    plan
+}
+
+/// Links lose, delay and reorder packets, and the delay of one link changes twice.
+fn impaired_links() -> Plan {
+    let mut plan = permutation(TREE, "swift", 1_000_000);
+    set_short_rto(&mut plan);
+    let impair = |switch: u32, port: u32, policy: AnyImpairPolicy| LinkImpairment {
+        switch: SwitchId::new(switch),
+        port: PortId::new(port),
+        policy,
+    };
+    let jitter = |keep_order| Jitter { max: Nanos::from_micros(3), keep_order };
+    plan.link_impairments = vec![
+        impair(0, 2, RandomLoss { probability: Fraction::ratio(1, 20) }.into()),
+        impair(0, 3, jitter(true).into()),
+        impair(1, 2, jitter(false).into()),
+        impair(1, 3, Reorder { probability: Fraction::ratio(1, 4), delay: Nanos::from_micros(5) }.into()),
+    ];
+    plan.link_changes = vec![
+        link_change(us(20), 2, 2, LinkEvent::Delay(us(5))),
+        link_change(us(40), 2, 2, LinkEvent::Delay(us(1))),
     ];
     plan
 }
@@ -314,6 +342,24 @@ fn joins() -> Plan {
     plan.stop = us(1_000);
     (plan.connections, plan.messages) = (traffic.connections, traffic.messages);
     (plan.dependencies, plan.joins) = (traffic.dependencies, traffic.joins);
+    plan
+}
+
+/// Three ring all-reduces of twelve hosts, whose messages are computed when they are due.
+fn rings() -> Plan {
+    let algorithm = Algorithm::from_name("ring-all-reduce").expect("the algorithm exists");
+    let collective = Collective {
+        channels: 2,
+        chunk: Some(Bytes::new(6_000)),
+        repetitions: 3,
+        compute_gap: Picos::new(3_000_001),
+        ..Collective::new(algorithm, (2..14).map(HostId::new).collect(), Bytes::new(240_007))
+    };
+    let traffic = collective.generate_compact(&TrafficClass::new(7, "rings")).expect("the pattern is valid");
+    let traffic = traffic.into_plan_order();
+    let mut plan = plan(TREE, "poseidon", &[]);
+    plan.stop = us(2_000);
+    (plan.connections, plan.rings) = (traffic.connections, traffic.rings);
     plan
 }
 

@@ -5,12 +5,16 @@
 //! a packet. The host rechecks these conditions when a reply or a timer changes the connection's state.
 
 mod receiving;
+mod rings;
 mod sending;
 
 use core::cmp::Reverse;
+use poseidon_plan::recording::NodePort;
 use poseidon_plan::records::{ReceiverRow, SenderRow};
+use poseidon_plan::rings::{RingProgress, RingRank};
+use poseidon_plan::topology::Node;
 use poseidon_plan::traffic::Event;
-use poseidon_types::{Bytes, ConnectionId, HostId, JoinId, MessageId, Picos};
+use poseidon_types::{Bytes, ConnectionId, HostId, JoinId, MessageId, Picos, PortId};
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::calendar::PREFETCH_BATCH;
@@ -31,18 +35,22 @@ pub(crate) struct Endpoints {
     /// Whether each message is due. A due message may still have to wait for earlier messages on its
     /// connection. Empty if no message waits.
     is_due: Vec<bool>,
+    /// The state of each ring.
+    rings: Vec<RingProgress>,
 }
 
 impl Endpoints {
     pub(crate) fn new(ctx: &ShardContext<'_>) -> Self {
-        let connections = ctx.plan.connections.len();
+        let connections = (0..ctx.plan.connections.len()).map(ConnectionId::from_index);
+        let first_end = |connection| ctx.schedule.end_seq_at(connection, 0);
         let unmet_dependencies = ctx.schedule.dependency_counts.clone();
         Self {
-            senders: (0..connections).map(|_| None).collect(),
-            receivers: vec![Receiver::NEW; connections],
+            senders: connections.clone().map(|_| None).collect(),
+            receivers: connections.map(|connection| Receiver::new(first_end(connection))).collect(),
             is_due: vec![false; unmet_dependencies.len()],
             unmet_dependencies,
             unmet_events: ctx.schedule.join_counts.clone(),
+            rings: ctx.schedule.rings.layouts().iter().map(RingProgress::new).collect(),
         }
     }
 
@@ -142,6 +150,8 @@ enum Timer {
     DependentMessage(MessageId),
     /// The delay of a join has passed.
     Join(JoinId),
+    /// A rank of a ring starts its next repetition.
+    RingRepetition(RingRank),
 }
 
 impl Rack {
@@ -237,7 +247,7 @@ impl Rack {
 
     fn arm_next_message(&mut self, ctx: &ShardContext<'_>) {
         if let Some(message) = self.messages.last() {
-            let start = ctx.plan.messages[message.index()].start;
+            let start = ctx.schedule.content(ctx.plan, *message).start;
             self.timers.push(Reverse((start, Timer::NextMessage)));
         }
     }
@@ -272,11 +282,12 @@ impl Rack {
             }
             Timer::DependentMessage(message) => self.on_message_due(ctx, endpoints, message, now),
             Timer::Join(join) => self.complete_join(ctx, endpoints, join, now),
+            Timer::RingRepetition(rank) => self.start_ring_repetition(ctx, endpoints, rank, now),
             Timer::LinkChange(index) => {
                 let change = ctx.plan.link_changes[index as usize];
                 let slot = ctx.network.peer_of(change.switch, change.port).port;
                 let host = &mut self.hosts[slot.index()];
-                host.wire.apply(change.event, ctx.network.rates());
+                host.wire.apply(change.event, ctx.network.rates(), ctx.network.pipeline);
                 self.send_next(ctx, endpoints, slot.get(), now);
             }
         }
@@ -300,6 +311,11 @@ impl Rack {
             PacketKind::Pause => {
                 ctx.discard(id);
                 let bit = 1 << packet.tag.priority();
+                if packet.tag.is_xoff() != (self.hosts[slot as usize].paused & bit != 0) {
+                    let host = HostId::new(ctx.network.hosts_in(self.rack).start + slot);
+                    let port = NodePort::new(Node::Host(host), PortId::new(0));
+                    ctx.record_pause(port, packet.tag.priority(), packet.tag.is_xoff(), now);
+                }
                 let host = &mut self.hosts[slot as usize];
                 host.paused = if packet.tag.is_xoff() { host.paused | bit } else { host.paused & !bit };
                 self.send_next(ctx, endpoints, slot, now);
@@ -332,6 +348,13 @@ impl Rack {
         event: Event,
         now: Picos,
     ) {
+        if message.index() >= ctx.plan.messages.len() {
+            // Messages of rings wait only for received messages.
+            if event == Event::Received {
+                self.on_ring_message_received(ctx, endpoints, message, now);
+            }
+            return;
+        }
         for dependent in ctx.plan.dependents_of(message, event) {
             self.meet_dependency(ctx, endpoints, dependent, now);
         }

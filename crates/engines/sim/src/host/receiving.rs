@@ -33,22 +33,19 @@ impl Rack {
         let data = ctx.arena[id];
         let connection = data.connection();
         let payload = ctx.payload(&data);
-        let schedule = ctx.schedule;
         let receiver = &mut endpoints.receivers[connection.index()];
         ctx.report.delivered += 1;
         ctx.arrived_bytes += payload;
         let pending = receiver.pending_ack;
         let pending_is_marked = pending != PacketId::NONE && ctx.arena[pending].tag.is_marked();
         let expected_before = receiver.next_expected;
-        let next_message = receiver.complete_messages;
-        let outcome = receiver.on_data(ctx.plan, &data, pending_is_marked, now, |next_expected| {
-            let message = schedule.message(connection, next_message);
-            message.is_some_and(|message| schedule.end_seq(message) <= next_expected)
-        });
+        let outcome = receiver.on_data(ctx.plan, &data, pending_is_marked, now);
         if outcome.is_new {
             receiver.received_bytes += payload;
             ctx.report.delivered_bytes += Bytes::new(payload);
-            self.record_complete_messages(ctx, endpoints, connection, now);
+            if receiver.completes_message() {
+                self.record_complete_messages(ctx, endpoints, connection, now);
+            }
         }
         if outcome.flush_pending_ack {
             // The pending ACK does not acknowledge the packet that just arrived.
@@ -184,10 +181,12 @@ impl Rack {
     ) {
         loop {
             let receiver = &mut endpoints.receivers[connection.index()];
-            let next = ctx.schedule.message(connection, receiver.complete_messages);
-            let is_complete = |message: &_| ctx.schedule.end_seq(*message) <= receiver.next_expected;
-            let Some(message) = next.filter(is_complete) else { return };
+            if !receiver.completes_message() {
+                return;
+            }
+            let Some(message) = ctx.schedule.message(connection, receiver.complete_messages) else { return };
             receiver.complete_messages += 1;
+            receiver.message_end = ctx.schedule.end_seq_at(connection, receiver.complete_messages);
             ctx.rows.received.push(ReceivedRow { message, time: now });
             self.release_dependents(ctx, endpoints, message, Event::Received, now);
         }

@@ -40,7 +40,7 @@ impl Rack {
         message: MessageId,
         now: Picos,
     ) {
-        let connection = ctx.plan.messages[message.index()].connection;
+        let connection = ctx.schedule.content(ctx.plan, message).connection;
         if let Some(is_due) = endpoints.is_due.get_mut(message.index()) {
             *is_due = true;
         }
@@ -67,7 +67,7 @@ impl Rack {
         now: Picos,
     ) {
         let plan = ctx.plan;
-        let message = plan.messages[id.index()];
+        let message = ctx.schedule.content(plan, id);
         let connection = plan.connections[message.connection.index()];
         let sender = endpoints.senders[message.connection.index()].get_or_insert_with(|| {
             let law = plan.laws[connection.law as usize]
@@ -145,8 +145,10 @@ impl Rack {
             }
         }
         sender.rto_deadline = now + rto(ctx, sender);
-        if ctx.plan.log_decisions && ctx.plan.watched_connections.binary_search(&connection).is_ok() {
-            ctx.rows.decisions.push(DecisionRow {
+        if ctx.logs_acks
+            && let Ok(watched) = ctx.plan.watched_connections.binary_search(&connection)
+        {
+            let row = DecisionRow {
                 time: now,
                 connection,
                 packet: reply.seq,
@@ -155,7 +157,8 @@ impl Rack {
                 hop_delay,
                 hop_queue,
                 window: sender.decision.window,
-            });
+            };
+            ctx.log_ack(watched, row, sender, reply.switches);
         }
         ctx.discard(id);
         self.finish_messages(ctx, endpoints, connection, now);

@@ -3,7 +3,9 @@
 use core::cmp::Reverse;
 use poseidon_plan::PAUSE_FRAME;
 use poseidon_plan::link_changes::LinkEvent;
+use poseidon_plan::recording::NodePort;
 use poseidon_plan::records::DropCause;
+use poseidon_plan::topology::Node;
 use poseidon_types::{Picos, PortId, QueueId};
 
 use super::{Switch, Switches, Timer, to_u32};
@@ -52,6 +54,11 @@ impl Switches {
         now: Picos,
     ) {
         let bit = 1 << tag.priority();
+        let is_change = tag.is_xoff() != (self.ports[port].paused & bit != 0);
+        if is_change {
+            let node_port = NodePort::new(Node::Switch(self.switches[switch].id), self.port_id(switch, port));
+            ctx.record_pause(node_port, tag.priority(), tag.is_xoff(), now);
+        }
         let state = &mut self.ports[port];
         if tag.is_xoff() {
             state.paused |= bit;
@@ -88,7 +95,7 @@ impl Switches {
             ctx.network.peer_of(change.switch, change.port).port
         };
         let port = state.local_port(port);
-        self.ports[port].wire.apply(change.event, ctx.network.rates());
+        self.ports[port].wire.apply(change.event, ctx.network.rates(), ctx.network.pipeline);
         match change.event {
             LinkEvent::Down => self.flush(ctx, switch, port, now),
             LinkEvent::Up => {
@@ -99,7 +106,7 @@ impl Switches {
                 }
                 self.try_depart(ctx, switch, port, now);
             }
-            LinkEvent::Rate(_) => {}
+            LinkEvent::Rate(_) | LinkEvent::Delay(_) => {}
         }
     }
 
@@ -108,6 +115,13 @@ impl Switches {
         for queue_id in (0..u32::from(ctx.plan.switch.priorities)).map(QueueId::new) {
             let queue = (self.ports[port].first_queue + queue_id.get()) as usize;
             while let Some(id) = self.dequeue(ctx, switch, port, (queue, queue_id), now) {
+                ctx.capture_drop(
+                    self.switches[switch].id,
+                    self.port_id(switch, port),
+                    id,
+                    now,
+                    DropCause::Link,
+                );
                 ctx.drop_packet(self.switches[switch].id, id, now, DropCause::Link);
             }
         }

@@ -1,11 +1,11 @@
 //! A packet's path through a switch: routing, admission, queueing and departure.
 
-use poseidon_plan::records::DropCause;
+use poseidon_plan::records::{DropCause, MarkRow};
 use poseidon_plan::switch::AnyMarkPolicy;
 use poseidon_policies::mark::Departure;
 use poseidon_types::{Bytes, Picos, PortId, QueueId};
 
-use super::{PortRole, Switch, Switches};
+use super::{PortRole, Switch, Switches, to_u32};
 use crate::context::ShardContext;
 use crate::packet::{Packet, PacketId, PacketKind};
 use crate::pfc::Admission;
@@ -171,6 +171,8 @@ impl Switches {
             }
         };
         if !is_admitted {
+            let port = self.port_of_queue(switch, queue);
+            ctx.capture_drop(switch_id, port, id, now, DropCause::Buffer);
             ctx.drop_packet(switch_id, id, now, DropCause::Buffer);
         }
         is_admitted
@@ -285,6 +287,12 @@ impl Switches {
             };
             if mark_policy.should_mark(&mut queue.mark_state, &departure) {
                 ctx.report.marks += 1;
+                if ctx.recorder.records_mark(now) {
+                    let Switch { id: switch, first_port, .. } = self.switches[switch];
+                    let port = PortId::new(to_u32(port) - first_port);
+                    let (connection, packet) = (packet.connection(), packet.seq);
+                    ctx.rows.recorded.marks.push(MarkRow { time: now, switch, port, connection, packet });
+                }
                 if self.reverse_marking.mark_forward(switch, port, packet, now) {
                     packet.tag.set_marked(true);
                     ctx.report.marks_carried += 1;

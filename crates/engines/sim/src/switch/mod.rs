@@ -236,7 +236,7 @@ impl Switches {
         let empty_queue =
             Queue { packets: Fifo::EMPTY, queued_bytes: 0, sent_bytes: 0, mark_state: MarkState::default() };
         self.ports.push(Port {
-            wire: ctx.network.wire(id, port),
+            wire: ctx.network.wire(id, port).with_impairment(ctx.impairments.find(id, port)),
             free_at: Picos::ZERO,
             first_queue: to_u32(self.queues.len()),
             last_delay_ns: 0,
@@ -249,6 +249,21 @@ impl Switches {
             random_seed: splitmix64(ctx.plan.seed ^ hash_pair(id.get(), port.get())),
         });
         self.queues.resize(self.queues.len() + queues as usize, empty_queue);
+    }
+
+    /// Returns a port's number at its switch.
+    fn port_id(&self, switch: usize, port: usize) -> PortId {
+        PortId::new(to_u32(port) - self.switches[switch].first_port)
+    }
+
+    /// Returns the port of a queue. A queue of a rotor belongs to the packet link.
+    fn port_of_queue(&self, switch: usize, queue: usize) -> PortId {
+        let ports =
+            &self.ports[self.switches[switch].first_port as usize..][..self.switches[switch].ports as usize];
+        let after = ports.partition_point(|port| port.first_queue as usize <= queue);
+        let is_owner = |port: &usize| ports[*port].role != PortRole::RotorCircuit;
+        let port = (0..after).rev().find(is_owner).unwrap_or(0);
+        PortId::new(to_u32(port))
     }
 
     /// Processes all of a switch's events in the current window, in chronological order. Timers run before

@@ -3,6 +3,7 @@
 use crate::resolve::ResolvedRun;
 use core::num::NonZeroU32;
 use poseidon_plan::Plan;
+use poseidon_plan::patterns::collectives::MAX_EXPANDED_MESSAGES;
 use poseidon_plan::traffic::{Amount, Event};
 use poseidon_traces::{FlowFile, FlowStart, StartUnit, TraceFlow, Trigger, TriggerKind, WriteError};
 use poseidon_types::{HostId, MessageId};
@@ -42,6 +43,10 @@ pub enum ExportError {
          fewer prerequisites per message"
     )]
     Joins,
+    #[error(
+        "a ring with more than {limit} messages has no list of messages; export fewer ranks, channels or repetitions"
+    )]
+    Ring { limit: u64 },
     #[error("the run has dependencies between messages, which only htsim files express; use --format htsim")]
     Dependencies,
     #[error("{0}")]
@@ -53,6 +58,9 @@ pub fn flow_file(resolved: &ResolvedRun) -> Result<FlowFile, ExportError> {
     let plan = &resolved.plan;
     if !plan.joins.is_empty() {
         return Err(ExportError::Joins);
+    }
+    if !plan.rings.is_empty() {
+        return Err(ExportError::Ring { limit: MAX_EXPANDED_MESSAGES });
     }
     let triggers = Triggers::new(plan)?;
     let node = |host: HostId| {

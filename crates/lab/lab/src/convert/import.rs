@@ -1,22 +1,13 @@
 //! Writes a scenario for the files of another simulator. The scenario states every setting and refers to the files.
 
+use super::recognise::FileKind;
 use crate::files::{FileError, FileTopology, InputFiles, read_htsim_topology};
 use crate::scenario::{FlowFormatSpec, StartUnitSpec, TopologyFormatSpec};
 use core::fmt::{self, Write as _};
-use poseidon_traces::FlowStart;
-use poseidon_types::{Bytes, Picos};
-use std::path::{Path, PathBuf};
-
-/// What a file describes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileKind {
-    /// A size distribution.
-    Sizes,
-    /// A list of flows.
-    Flows(FlowFormatSpec),
-    /// A network.
-    Topology(TopologyFormatSpec),
-}
+use poseidon_laws::laws::poseidon::PoseidonParams;
+use poseidon_traces::{FlowStart, NodeMap, PrioritySource, TraceFlow};
+use poseidon_types::{BitRate, Bytes, Picos};
+use std::path::PathBuf;
 
 /// A file to import.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,64 +37,8 @@ pub struct ImportOptions {
 pub enum ImportError {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error(
-        "{}: the content is no known format; known are size distributions, flow lists and topologies of this program, \
-         HPCC and htsim",
-        .path.display()
-    )]
-    UnknownContent { path: PathBuf },
     #[error("two of the files are topologies; import one topology")]
     TwoTopologies,
-    #[error("{}: a flow uses node {node}, but the topology has {hosts} hosts", .path.display())]
-    UnknownNode { path: PathBuf, node: u32, hosts: u32 },
-}
-
-/// Recognises a file by the end of its name and by its first lines.
-pub fn recognise_file(path: &Path) -> Result<FileKind, ImportError> {
-    let by_name = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("cm" | "tm") => Some(FileKind::Flows(FlowFormatSpec::Htsim)),
-        Some("topo") => Some(FileKind::Topology(TopologyFormatSpec::Htsim)),
-        _ => None,
-    };
-    if let Some(kind) = by_name {
-        return Ok(kind);
-    }
-    let head = crate::files::read_head(path)?;
-    recognise_content(&head).ok_or_else(|| ImportError::UnknownContent { path: path.to_owned() })
-}
-
-/// Recognises a format by the first lines of a file.
-fn recognise_content(head: &str) -> Option<FileKind> {
-    let lines = head.lines().map(|line| line.split('#').next().unwrap_or("").trim());
-    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).take(200).collect();
-    let first = *lines.first()?;
-    if first == "size_bytes,cdf" {
-        return Some(FileKind::Sizes);
-    }
-    if first.split(',').any(|column| column == "from") && first.contains("size_bytes") {
-        return Some(FileKind::Flows(FlowFormatSpec::Csv));
-    }
-    if first.contains("->") || first.starts_with("Nodes ") || first.starts_with("Connections ") {
-        return Some(FileKind::Flows(FlowFormatSpec::Htsim));
-    }
-    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    let is_number = |word: &String| word.parse::<f64>().is_ok();
-    let first_words = words(first);
-    let second_words = lines.get(1).map(|line| words(line)).unwrap_or_default();
-    if first_words.len() == 6 && first_words[3].ends_with("bps") {
-        return Some(FileKind::Topology(TopologyFormatSpec::Links));
-    }
-    if !first_words.iter().all(is_number) {
-        return None;
-    }
-    match first_words.len() {
-        1 if second_words.len() == 6 => Some(FileKind::Flows(FlowFormatSpec::Hpcc)),
-        2 if second_words.len() == 2 => Some(FileKind::Sizes),
-        3 if lines.iter().any(|line| words(line).get(2).is_some_and(|word| word.ends_with("bps"))) => {
-            Some(FileKind::Topology(TopologyFormatSpec::Hpcc))
-        }
-        _ => None,
-    }
 }
 
 /// Returns a scenario that uses the files, and states every setting that they leave open.
@@ -126,47 +61,64 @@ pub fn import_scenario(files: &[ImportedFile], options: &ImportOptions) -> Resul
     line(format_args!("# The run ends when all flows have finished, at this time at the latest."));
     line(format_args!("stop   = \"{}\"", flows.last_start + TIME_TO_FINISH));
     line(format_args!("seeds  = 1\n"));
+    let rate = network.as_ref().map_or(DEFAULT_RATE, Network::fastest_host_link);
+    line(format_args!("{}", law_parameters(rate)));
     match &network {
         Some(network) => network.write(&mut line),
         None => {
             line(format_args!("# No file describes the network. Change this to your network."));
             line(format_args!("[topology]\nkind  = \"star\"\nhosts = {}", flows.nodes.max(2)));
-            line(format_args!("link  = {{ rate = \"100 Gbps\", delay = \"1 us\" }}\n"));
+            line(format_args!("link  = {{ rate = \"{DEFAULT_RATE}\", delay = \"1 us\" }}\n"));
         }
     }
-    let pipeline = network.as_ref().and_then(|network| network.pipeline);
-    let queue = network.as_ref().and_then(|network| network.queue);
-    line(format_args!("{}", settings(pipeline, queue)));
+    let settings = Settings {
+        pipeline: network.as_ref().and_then(|network| network.pipeline),
+        queue: network.as_ref().and_then(|network| network.queue),
+        priorities: flows.priorities,
+    };
+    line(format_args!("{settings}"));
     for (index, file) in files.iter().enumerate() {
-        match file.kind {
-            FileKind::Topology(_) => {}
-            FileKind::Flows(format) => {
-                line(format_args!(
-                    "[[traffic]]\nname   = \"flows{}\"\nkind   = \"flow-list\"",
-                    suffix(files, index)
-                ));
-                line(format_args!("file   = {}", quoted(&file.reference)));
-                line(format_args!("format = \"{}\"", flow_format_name(format)));
-                if let (FlowFormatSpec::Htsim, Some(unit)) = (format, options.start_unit) {
-                    line(format_args!("start-unit = \"{}\"", unit.unit().symbol()));
-                }
-                line(format_args!(""));
-            }
-            FileKind::Sizes => {
-                line(format_args!(
-                    "# The file gives only sizes. Choose the load and the end of the traffic."
-                ));
-                line(format_args!(
-                    "[[traffic]]\nname  = \"flows{}\"\nkind  = \"poisson-flows\"",
-                    suffix(files, index)
-                ));
-                line(format_args!("sizes = {}", quoted(&file.reference)));
-                line(format_args!("load  = 0.5\nuntil = \"2 ms\"\ndestinations = \"other-hosts\"\n"));
-            }
-        }
+        write_traffic(file, &suffix(files, index), &flows, options, &mut line);
     }
     Ok(text)
 }
+
+/// Writes the traffic of a file. `suffix` distinguishes the traffic of several files.
+fn write_traffic(
+    file: &ImportedFile,
+    suffix: &str,
+    flows: &FlowFacts,
+    options: &ImportOptions,
+    line: &mut impl FnMut(fmt::Arguments<'_>),
+) {
+    match file.kind {
+        FileKind::Topology(_) => {}
+        FileKind::Flows(format) => {
+            let ignores_priorities = format.priority_source() == PrioritySource::Class;
+            if ignores_priorities && flows.has_foreign_priorities {
+                line(format_args!(
+                    "# The priorities of the file have another meaning and are ignored. Set `priority` for all its flows."
+                ));
+            }
+            line(format_args!("[[traffic]]\nname   = \"flows{suffix}\"\nkind   = \"flow-list\""));
+            line(format_args!("file   = {}", quoted(&file.reference)));
+            line(format_args!("format = \"{}\"", flow_format_name(format)));
+            if let (FlowFormatSpec::Htsim, Some(unit)) = (format, options.start_unit) {
+                line(format_args!("start-unit = \"{}\"", unit.unit().symbol()));
+            }
+            line(format_args!(""));
+        }
+        FileKind::Sizes => {
+            line(format_args!("# The file gives only sizes. Choose the load and the end of the traffic."));
+            line(format_args!("[[traffic]]\nname  = \"flows{suffix}\"\nkind  = \"poisson-flows\""));
+            line(format_args!("sizes = {}", quoted(&file.reference)));
+            line(format_args!("load  = 0.5\nuntil = \"2 ms\"\ndestinations = \"other-hosts\"\n"));
+        }
+    }
+}
+
+/// The rate of all links if no file describes the network.
+const DEFAULT_RATE: BitRate = BitRate::from_gbps(100);
 
 /// How long flows may take after the last start.
 const TIME_TO_FINISH: Picos = Picos::new(1_000_000_000_000);
@@ -205,6 +157,12 @@ impl Network {
         self.topology.topology.hosts()
     }
 
+    /// Returns the rate of the fastest link of a host.
+    fn fastest_host_link(&self) -> BitRate {
+        let topology = &self.topology.topology;
+        topology.host_ids().map(|host| topology.host_link(host).rate).max().unwrap_or(DEFAULT_RATE)
+    }
+
     fn write(&self, line: &mut impl FnMut(fmt::Arguments<'_>)) {
         line(format_args!("# {} hosts, {} switches.", self.hosts(), self.topology.topology.switches()));
         let format = match self.format {
@@ -218,11 +176,30 @@ impl Network {
 }
 
 /// The facts about flow lists that the scenario needs.
-#[derive(Default)]
 struct FlowFacts {
     last_start: Picos,
     /// The largest node number plus one.
     nodes: u32,
+    /// The number of queues per port that the priorities need.
+    priorities: u32,
+    /// Whether a flow has a priority that the scenario ignores.
+    has_foreign_priorities: bool,
+}
+
+impl FlowFacts {
+    fn add(&mut self, flow: &TraceFlow, source: PrioritySource) {
+        if let FlowStart::At(start) = flow.start {
+            self.last_start = self.last_start.max(start);
+        }
+        self.nodes = self.nodes.max(flow.from.max(flow.to).saturating_add(1));
+        match (flow.priority, source) {
+            (None, _) => {}
+            (Some(priority), PrioritySource::File) => {
+                self.priorities = self.priorities.max(priority.saturating_add(1));
+            }
+            (Some(_), PrioritySource::Class) => self.has_foreign_priorities = true,
+        }
+    }
 }
 
 fn read_flows(
@@ -230,7 +207,8 @@ fn read_flows(
     options: &ImportOptions,
     network: Option<&Network>,
 ) -> Result<FlowFacts, ImportError> {
-    let mut facts = FlowFacts::default();
+    let mut facts =
+        FlowFacts { last_start: Picos::ZERO, nodes: 0, priorities: 1, has_foreign_priorities: false };
     for file in files {
         match file.kind {
             FileKind::Topology(_) => {}
@@ -240,31 +218,25 @@ fn read_flows(
             }
             FileKind::Flows(format) => {
                 let unit = options.start_unit.filter(|_| format == FlowFormatSpec::Htsim);
-                let flows = reader_of(file).flows(&file_name(file), Some(format), unit, options.max_flows)?;
+                let (reader, name) = (reader_of(file), file_name(file));
+                let flows = reader.flows(&name, Some(format), unit, options.max_flows)?;
                 facts.nodes = facts.nodes.max(flows.nodes.unwrap_or(0));
-                for flow in &flows.flows {
-                    if let FlowStart::At(start) = flow.start {
-                        facts.last_start = facts.last_start.max(start);
-                    }
-                    facts.nodes = facts.nodes.max(flow.from.max(flow.to).saturating_add(1));
-                    for node in [flow.from, flow.to] {
-                        check_node(file, node, network)?;
-                    }
-                }
+                flows.flows.iter().for_each(|flow| facts.add(flow, format.priority_source()));
+                // The scenario would be refused too, but with a line that is not written yet.
+                reader.traffic(&name, Some(format), &flows, &node_map(network, facts.nodes))?;
             }
         }
     }
     Ok(facts)
 }
 
-fn check_node(file: &ImportedFile, node: u32, network: Option<&Network>) -> Result<(), ImportError> {
-    let Some(network) = network else { return Ok(()) };
-    let is_host = match &network.topology.nodes {
-        Some(nodes) => nodes.host(node).is_some(),
-        None => node < network.hosts(),
-    };
-    let unknown = || ImportError::UnknownNode { path: file.path.clone(), node, hosts: network.hosts() };
-    is_host.then_some(()).ok_or_else(unknown)
+/// Returns the hosts by the numbers of flow lists. Without a network file, all nodes of the flow lists are hosts.
+fn node_map(network: Option<&Network>, nodes: u32) -> NodeMap {
+    match network {
+        Some(Network { topology: FileTopology { nodes: Some(nodes), .. }, .. }) => nodes.clone(),
+        Some(network) => NodeMap::Identity(network.hosts()),
+        None => NodeMap::Identity(nodes),
+    }
 }
 
 /// Returns a reader for the folder of a file.
@@ -298,17 +270,41 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// Returns the settings that the files leave open, with their defaults.
-fn settings(pipeline: Option<Picos>, queue: Option<Bytes>) -> String {
-    let pipeline = pipeline.map_or_else(|| "600 ns".to_owned(), |pipeline| pipeline.to_string());
-    let buffer = match queue {
-        Some(size) => format!("{{ policy = \"per-queue\", size = \"{size}\" }}"),
-        None => "{ policy = \"shared\", size = \"64 MB\", alpha = 8 }".to_owned(),
-    };
+/// Returns the parameters of laws that depend on the network, for its fastest host link.
+fn law_parameters(rate: BitRate) -> String {
+    // Poseidon requires at least four times its smallest rate.
+    if rate.get() / 4 < PoseidonParams::default().min_rate.get() {
+        return String::new();
+    }
     format!(
-        "[switch]
+        "# The rate at which Poseidon's target delay is smallest: that of the fastest host link, for all flows.
+[laws.poseidon]
+base     = \"poseidon\"
+max-rate = \"{rate}\"
+"
+    )
+}
+
+/// The settings of switches that the files determine. All other settings have their defaults.
+struct Settings {
+    pipeline: Option<Picos>,
+    queue: Option<Bytes>,
+    priorities: u32,
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pipeline, queue, priorities } = self;
+        let pipeline = pipeline.map_or_else(|| "600 ns".to_owned(), |pipeline| pipeline.to_string());
+        let buffer = match queue {
+            Some(size) => format!("{{ policy = \"per-queue\", size = \"{size}\" }}"),
+            None => "{ policy = \"shared\", size = \"64 MB\", alpha = 8 }".to_owned(),
+        };
+        write!(
+            f,
+            "[switch]
 pipeline   = \"{pipeline}\"
-priorities = 1
+priorities = {priorities}
 buffer     = {buffer}
 mark       = {{ policy = \"off\" }}
 stamp      = \"auto\"
@@ -323,7 +319,8 @@ go-back-n = false
 ack-every = 1
 spray     = false
 "
-    )
+        )
+    }
 }
 
 #[cfg(test)]
@@ -333,32 +330,11 @@ mod tests {
 
     #[test]
     fn stated_settings_are_the_defaults() {
-        let text = format!("title = \"a\"\nsource = \"b\"\nstop = \"1 ms\"\n{}", settings(None, None));
+        let settings = Settings { pipeline: None, queue: None, priorities: 1 };
+        let text = format!("title = \"a\"\nsource = \"b\"\nstop = \"1 ms\"\n{settings}");
         let cells = crate::scenario::read_cells("test.toml", &text, false).expect("the settings are valid");
         let scenario = &cells[0].scenario;
         assert_eq!(format!("{:?}", scenario.switch), format!("{:?}", SwitchSpec::default()));
         assert_eq!(format!("{:?}", scenario.transport), format!("{:?}", TransportSpec::default()));
-    }
-
-    #[test]
-    fn formats_are_recognised_by_their_first_lines() {
-        let recognise = |text: &str| recognise_content(text);
-        assert_eq!(recognise("size_bytes,cdf\n0,0\n"), Some(FileKind::Sizes));
-        assert_eq!(recognise("0 0\n100 50\n300 100\n"), Some(FileKind::Sizes));
-        assert_eq!(
-            recognise("from,to,size_bytes,start_us\nh0,h1,5,1"),
-            Some(FileKind::Flows(FlowFormatSpec::Csv))
-        );
-        assert_eq!(recognise("2\n0 1 3 100 5 2.0\n"), Some(FileKind::Flows(FlowFormatSpec::Hpcc)));
-        let hpcc = "3 1 2\n2\n0 2 100Gbps 0.001ms 0\n1 2 100Gbps 0.001ms 0\n";
-        assert_eq!(recognise(hpcc), Some(FileKind::Topology(TopologyFormatSpec::Hpcc)));
-        let links = "# mine\nh0 s0 100 Gbps 1 us\n";
-        assert_eq!(recognise(links), Some(FileKind::Topology(TopologyFormatSpec::Links)));
-        assert_eq!(
-            recognise("Nodes 4\nConnections 1\n0->1 start 0 size 5"),
-            Some(FileKind::Flows(FlowFormatSpec::Htsim))
-        );
-        assert_eq!(recognise("hello\n"), None);
-        assert_eq!(recognise(""), None);
     }
 }

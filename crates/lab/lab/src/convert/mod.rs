@@ -2,6 +2,8 @@
 
 mod export;
 mod import;
+mod recognise;
 
 pub use export::{ExportError, ExportFormat, flow_file, write_flow_file};
-pub use import::{FileKind, ImportError, ImportOptions, ImportedFile, import_scenario, recognise_file};
+pub use import::{ImportError, ImportOptions, ImportedFile, import_scenario};
+pub use recognise::{FileKind, recognise_file};

@@ -50,6 +50,9 @@ impl Reducer<'_> {
                 algbw * runs.info.bus_factor(),
                 mean(&stragglers).unwrap_or(f64::NAN),
             ];
+            if let Some(exposed) = exposed_us(&started, runs.info.compute_gap) {
+                phase.values.insert(name("exposed_us"), exposed);
+            }
             let finite = TIME_METRICS.into_iter().zip(values).filter(|(_, value)| value.is_finite());
             phase.values.extend(finite.map(|(metric, value)| (name(metric), value)));
         }
@@ -76,10 +79,26 @@ impl Reducer<'_> {
     }
 
     fn repetition_times(&self, group: &TrafficGroup, runs: &CollectiveRuns) -> Vec<RepetitionTimes> {
+        if let Some(times) = runs.ring.and_then(|ring| self.messages.ring_times(ring)) {
+            return times;
+        }
         let (start, arrival) =
             (|message| self.messages.start(message), |message| self.messages.arrival(message));
         runs.repetition_times(&group.messages, start, arrival)
     }
+}
+
+/// Returns the time per repetition that the ranks do not compute: the time from the start of the first repetition to the
+/// end of the last one, minus the computations in between, divided by the number of repetitions. Returns `None` if the
+/// ranks do not compute.
+fn exposed_us(repetitions: &[&RepetitionTimes], compute_gap: Picos) -> Option<f64> {
+    if compute_gap.is_zero() {
+        return None;
+    }
+    let (first, last) = (repetitions.first()?, repetitions.last()?);
+    let total = to_us(last.slowest()?.1.checked_sub(first.start?)?);
+    let count = repetitions.len() as f64;
+    Some((total - (count - 1.0) * to_us(compute_gap)) / count)
 }
 
 /// Returns the time of the slowest rank divided by the time of the median rank.
@@ -97,6 +116,21 @@ fn straggler(times: &RepetitionTimes) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn exposed_communication_excludes_the_computation() {
+        let us = |us: u64| Picos::new(us * 1_000_000);
+        let repetition = |start: u64, ends: [u64; 2]| RepetitionTimes {
+            start: Some(us(start)),
+            ranks: ends.map(|end| RankFinish::At(us(end))).to_vec(),
+        };
+        // Rank 1 finishes 2 us later than rank 0, and both compute for 10 us.
+        let times = [repetition(0, [3, 5]), repetition(13, [17, 19]), repetition(27, [31, 33])];
+        let times: Vec<&RepetitionTimes> = times.iter().collect();
+        assert_eq!(exposed_us(&times, us(10)), Some(13.0 / 3.0));
+        assert_eq!(exposed_us(&times[..1], us(10)), Some(5.0));
+        assert_eq!((exposed_us(&times, Picos::ZERO), exposed_us(&[], us(10))), (None, None));
+    }
 
     #[test]
     fn straggler_compares_the_slowest_rank_with_the_median() {

@@ -3,9 +3,14 @@
 use poseidon_plan::Plan;
 use poseidon_types::{Bytes, HostId, Picos};
 
-/// Returns the latency of a message in an empty network, in microseconds. Packets are sent back to back on every link,
-/// and the ACK for the last packet follows the ACK for the previous packet.
+/// Returns the latency of a message in an empty network, in microseconds: see [`ideal_latency`].
 pub fn ideal_latency_us(plan: &Plan, from: HostId, to: HostId, size: u64) -> f64 {
+    ideal_latency(plan, from, to, size).get() as f64 / 1e6
+}
+
+/// Returns the latency of a message in an empty network. Packets are sent back to back on every link, and the ACK for
+/// the last packet follows the ACK for the previous packet.
+pub fn ideal_latency(plan: &Plan, from: HostId, to: HostId, size: u64) -> Picos {
     let mtu = plan.transport.mtu.get();
     let packets_before_last = size.div_ceil(mtu).saturating_sub(1);
     let last_size = Bytes::new(size - packets_before_last * mtu) + plan.data_overhead();
@@ -31,5 +36,5 @@ pub fn ideal_latency_us(plan: &Plan, from: HostId, to: HostId, size: u64) -> f64
         last = (last + pipeline).max(before_last) + ack_time + link.delay;
         before_last += link.delay;
     }
-    last.get() as f64 / 1e6
+    last
 }

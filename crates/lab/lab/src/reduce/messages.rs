@@ -1,16 +1,16 @@
 //! Metrics for message latencies, slowdowns and finish times. An unfinished message has an infinite latency.
 
-use super::{Reducer, cumulative_shares, ideal_latency_us, to_us};
+use super::message_log::MessageLatency;
+use super::ring_log::RingLog;
+use super::{Reducer, cumulative_shares, to_us};
 use crate::bound::Bounds;
-use crate::resolve::{PhaseWindow, ResolvedRun, TrafficGroup};
+use crate::resolve::PhaseWindow;
 use crate::samples::{
     MessageSamples, PERCENTILES, Pool, Quantity, Selection, SizedSlowdown, Times, TooFewMessages,
 };
 use crate::stats::{mean, rank_correlation};
 use crate::summary::{MissingValue, PhaseSummary, Summary};
-use poseidon_plan::records::{MessageRow, ReceivedRow};
-use poseidon_plan::traffic::{Event, Message};
-use poseidon_types::{Bytes, MessageId, Picos};
+use poseidon_types::Bytes;
 
 /// Start and finish times are stored only for traffic groups with at most this many messages. A figure cannot show
 /// more.
@@ -28,187 +28,6 @@ pub(super) struct MessageSelector<'a> {
 impl MessageSelector<'_> {
     fn includes_size(&self, size: Bytes) -> bool {
         size >= self.from && size < self.below
-    }
-}
-
-/// The start, arrival and acknowledgment times of each message in a plan.
-#[derive(Debug)]
-pub(super) struct MessageLog<'a> {
-    resolved: &'a ResolvedRun,
-    /// The start time of each message; [`NEVER`] if it has not started.
-    starts: Vec<Picos>,
-    arrivals: Vec<Picos>,
-    acknowledged: Vec<Picos>,
-    /// The number of events and joins that each message is still waiting for.
-    pending_events: Vec<u32>,
-    /// The number of events that each join is still waiting for.
-    pending_joins: Vec<u32>,
-    /// The completion time of the latest join that each message waits for. Empty if the plan has no joins.
-    joined: Vec<Picos>,
-    /// For each message, whether its traffic group has message metrics.
-    is_measured: Vec<bool>,
-    /// The number of counted messages that have not finished.
-    unfinished: usize,
-}
-
-const NEVER: Picos = Picos::MAX;
-
-impl<'a> MessageLog<'a> {
-    pub(super) fn new(resolved: &'a ResolvedRun) -> Self {
-        let plan = &resolved.plan;
-        let count = plan.messages.len();
-        let mut pending_events = vec![0; count];
-        plan.dependencies.iter().for_each(|dependency| pending_events[dependency.dependent.index()] += 1);
-        plan.joins.dependents.iter().for_each(|dependent| pending_events[dependent.message.index()] += 1);
-        let mut pending_joins = vec![0; plan.joins.len()];
-        plan.joins.prerequisites.iter().for_each(|event| pending_joins[event.join.index()] += 1);
-        let joined = vec![Picos::ZERO; if plan.joins.is_empty() { 0 } else { count }];
-        let mut is_measured = vec![false; count];
-        for group in resolved.groups.iter().filter(|group| !group.is_long) {
-            group.messages.messages.iter().for_each(|message| is_measured[message.index()] = true);
-        }
-        let starts = plan.messages.iter().zip(&pending_events);
-        let starts =
-            starts.map(|(message, pending)| if *pending == 0 { message.start } else { NEVER }).collect();
-        let never = || vec![NEVER; count];
-        let mut log = Self {
-            resolved,
-            starts,
-            arrivals: never(),
-            acknowledged: never(),
-            pending_events,
-            pending_joins,
-            joined,
-            is_measured,
-            unfinished: 0,
-        };
-        log.unfinished = (0..count).filter(|message| log.is_counted(*message)).count();
-        log
-    }
-
-    /// Returns whether a message counts. It counts if its traffic is measured and it starts in the measured part of the
-    /// run.
-    fn is_counted(&self, message: usize) -> bool {
-        let start = self.starts[message];
-        self.is_measured[message]
-            && start >= self.resolved.messages_from
-            && start < self.resolved.measured_until
-    }
-
-    /// Returns the time at which a message started, or `None` if it has not started.
-    pub(super) fn start(&self, message: MessageId) -> Option<Picos> {
-        Some(self.starts[message.index()]).filter(|time| *time != NEVER)
-    }
-
-    /// Returns the time at which a message was fully received, or `None` if it has not arrived.
-    pub(super) fn arrival(&self, message: MessageId) -> Option<Picos> {
-        Some(self.arrivals[message.index()]).filter(|time| *time != NEVER)
-    }
-
-    /// Returns whether every counted message has finished.
-    pub(super) fn has_drained(&self) -> bool {
-        self.unfinished == 0
-    }
-
-    pub(super) fn on_acknowledged(&mut self, row: &MessageRow) {
-        let message = row.message.index();
-        if self.acknowledged[message] == NEVER {
-            let is_counted = self.is_counted(message);
-            self.starts[message] = row.start;
-            self.acknowledged[message] = row.acknowledged;
-            self.unfinished -= usize::from(is_counted);
-        }
-        self.start_dependents(row.message, Event::Acknowledged, row.acknowledged);
-    }
-
-    pub(super) fn on_received(&mut self, row: &ReceivedRow) {
-        self.arrivals[row.message.index()] = row.time;
-        self.start_dependents(row.message, Event::Received, row.time);
-    }
-
-    /// Starts the messages that were waiting only for this event.
-    fn start_dependents(&mut self, message: MessageId, event: Event, time: Picos) {
-        let plan = &self.resolved.plan;
-        for dependent in plan.dependents_of(message, event) {
-            self.meet_dependency(dependent.index(), time);
-        }
-        for join in plan.joins.waiting_for(message, event) {
-            let pending = &mut self.pending_joins[join.index()];
-            *pending = pending.saturating_sub(1);
-            if *pending == 0 {
-                let complete = time + plan.joins.delays[join.index()];
-                for dependent in plan.joins.dependents_of(join).map(MessageId::index) {
-                    // The delay of the join can end after events that are recorded later.
-                    self.joined[dependent] = self.joined[dependent].max(complete);
-                    self.meet_dependency(dependent, time);
-                }
-            }
-        }
-    }
-
-    /// Counts a dependency or a join of a message as met. Starts the message if it was the last one.
-    fn meet_dependency(&mut self, dependent: usize, time: Picos) {
-        self.pending_events[dependent] = self.pending_events[dependent].saturating_sub(1);
-        if self.pending_events[dependent] == 0 && self.starts[dependent] == NEVER {
-            let ready = self.joined.get(dependent).map_or(time, |joined| time.max(*joined));
-            self.starts[dependent] = ready + self.resolved.plan.messages[dependent].start;
-            self.unfinished += usize::from(self.is_counted(dependent));
-        }
-    }
-
-    /// Returns the latencies of all messages in a group that started before the run ended.
-    pub(super) fn latencies(&self, group: &TrafficGroup, run_end: Picos) -> Vec<MessageLatency> {
-        let plan = &self.resolved.plan;
-        let latency = |message: &MessageId| {
-            let start = self.starts[message.index()];
-            let Message { connection, amount, .. } = plan.messages[message.index()];
-            let (size, available) = (amount.bytes()?, run_end.checked_sub(start)?);
-            let connection = plan.connections[connection.index()];
-            let since_start =
-                |time: Picos| if time == NEVER { None } else { Some(to_us(time.checked_sub(start)?)) };
-            Some(MessageLatency {
-                start_us: to_us(start),
-                available_us: to_us(available),
-                latency_us: since_start(self.acknowledged[message.index()]),
-                arrival_us: since_start(self.arrivals[message.index()]),
-                ideal_us: ideal_latency_us(plan, connection.from, connection.to, size.get()),
-                size,
-            })
-        };
-        group.messages.messages.iter().filter_map(latency).collect()
-    }
-}
-
-/// The latency of a message.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct MessageLatency {
-    start_us: f64,
-    /// The time from the start of the message to the end of the run.
-    available_us: f64,
-    /// The time until the sender has received all ACKs; `None` if the message did not finish.
-    latency_us: Option<f64>,
-    /// The time until the receiver has all bytes; `None` if the message did not arrive.
-    arrival_us: Option<f64>,
-    /// The latency in an empty network.
-    ideal_us: f64,
-    size: Bytes,
-}
-
-impl MessageLatency {
-    /// Returns the value of a quantity. For an unfinished message, returns a lower bound as the error.
-    fn quantity(&self, quantity: Quantity) -> Result<f64, f64> {
-        match quantity {
-            Quantity::Latency => self.latency_us.ok_or(self.available_us),
-            Quantity::Slowdown => self
-                .latency_us
-                .map(|latency| latency / self.ideal_us)
-                .ok_or(self.available_us / self.ideal_us),
-            Quantity::Arrival => self.arrival_us.ok_or(self.available_us),
-        }
-    }
-
-    fn finish_us(&self) -> Option<f64> {
-        self.latency_us.map(|latency| self.start_us + latency)
     }
 }
 
@@ -282,6 +101,47 @@ impl Reducer<'_> {
         groups.flat_map(|group| latencies[*group].iter().filter(is_selected).copied()).collect()
     }
 
+    /// Returns whether the latencies of the selected messages are a sample.
+    fn sampling(&self, selector: &MessageSelector<'_>) -> Sampling {
+        let is_sampled = |group: &usize| {
+            self.messages.ring(&self.resolved.groups[*group]).is_some_and(RingLog::is_sampled)
+        };
+        match selector.groups.iter().filter(|group| is_sampled(group)).count() {
+            0 => Sampling::None,
+            _ if selector.groups.len() == 1 => Sampling::Ring,
+            _ => Sampling::Mixed,
+        }
+    }
+
+    /// Counts all selected messages, including those outside of samples. Returns the number of finished messages and
+    /// the number of unfinished messages.
+    fn count_messages(
+        &self,
+        selector: &MessageSelector<'_>,
+        window: &PhaseWindow,
+        latencies: &[Vec<MessageLatency>],
+    ) -> (usize, usize) {
+        let phase = self.resolved.phases.iter().position(|phase| phase.name == window.name).unwrap_or(0);
+        let mut total = (0, 0);
+        for group in &selector.groups {
+            let (finished, unfinished) = match self.messages.ring(&self.resolved.groups[*group]) {
+                Some(ring) => {
+                    let (finished, unfinished) = ring.counts(phase, |size| selector.includes_size(size));
+                    let to_usize = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+                    (to_usize(finished), to_usize(unfinished))
+                }
+                None => {
+                    let only = MessageSelector { groups: vec![*group], ..*selector };
+                    let messages = self.select_messages(&only, window, latencies);
+                    let finished = messages.iter().filter(|message| message.latency_us.is_some()).count();
+                    (finished, messages.len() - finished)
+                }
+            };
+            total = (total.0 + finished, total.1 + unfinished);
+        }
+        total
+    }
+
     /// Adds the metrics of the selected messages to a phase, and returns their times.
     pub(super) fn message_metrics(
         &self,
@@ -290,15 +150,26 @@ impl Reducer<'_> {
         latencies: &[Vec<MessageLatency>],
         phase: &mut PhaseSummary,
     ) -> Selection {
-        let messages = self.select_messages(selector, window, latencies);
+        let sampling = self.sampling(selector);
+        let mut messages = self.select_messages(selector, window, latencies);
+        if sampling == Sampling::Mixed {
+            messages.clear();
+        }
         let mut metrics = MessageMetrics::new(selector.name, &messages, phase);
+        if sampling != Sampling::None {
+            (metrics.finished_count, metrics.unfinished) = self.count_messages(selector, window, latencies);
+        }
         metrics.put_counts();
         let quantities = [Quantity::Latency, Quantity::Slowdown, Quantity::Arrival];
         let all_times = quantities.map(|quantity| times(&messages, quantity));
         for (quantity, times) in quantities.into_iter().zip(&all_times) {
             metrics.put_percentiles(quantity, times);
         }
-        metrics.put_finish_times(to_us(window.start));
+        match sampling {
+            Sampling::None => metrics.put_finish_times(to_us(window.start)),
+            Sampling::Ring => {}
+            Sampling::Mixed => metrics.put_mixed_sample(),
+        }
         let sized_slowdown = |message: &MessageLatency| {
             let slowdown = message.quantity(Quantity::Slowdown);
             let is_finished = slowdown.is_ok();
@@ -323,7 +194,8 @@ impl Reducer<'_> {
     /// Adds the start and finish time of each message.
     pub(super) fn finish_times(&self, latencies: &[Vec<MessageLatency>], summary: &mut Summary) {
         for (group, messages) in self.resolved.groups.iter().zip(latencies) {
-            if !group.is_long && messages.len() <= MAX_FINISH_TIMES {
+            let is_sampled = self.messages.ring(group).is_some_and(RingLog::is_sampled);
+            if !group.is_long && !is_sampled && messages.len() <= MAX_FINISH_TIMES {
                 let points = messages.iter();
                 let points = points.filter_map(|message| Some((message.start_us, message.finish_us()?)));
                 summary.finishes.insert(group.name.clone(), points.collect());
@@ -332,11 +204,23 @@ impl Reducer<'_> {
     }
 }
 
+/// Whether the latencies of a selection are a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sampling {
+    /// All messages have a latency.
+    None,
+    /// The messages are a sample of one ring.
+    Ring,
+    /// The selection combines a sample with other messages. Its latencies have no common distribution.
+    Mixed,
+}
+
 /// Adds message metrics to a phase.
 struct MessageMetrics<'a> {
     name: &'a str,
     messages: &'a [MessageLatency],
     finished: Vec<&'a MessageLatency>,
+    finished_count: usize,
     unfinished: usize,
     unfinished_share: f64,
     phase: &'a mut PhaseSummary,
@@ -348,7 +232,8 @@ impl<'a> MessageMetrics<'a> {
             messages.iter().filter(|message| message.latency_us.is_some()).collect();
         let unfinished = messages.len() - finished.len();
         let unfinished_share = if unfinished == 0 { 0.0 } else { unfinished as f64 / messages.len() as f64 };
-        Self { name, messages, finished, unfinished, unfinished_share, phase }
+        let finished_count = finished.len();
+        Self { name, messages, finished, finished_count, unfinished, unfinished_share, phase }
     }
 
     /// Adds a metric: its value, a lower bound, or the reason for a missing value.
@@ -381,7 +266,7 @@ impl<'a> MessageMetrics<'a> {
     }
 
     fn put_counts(&mut self) {
-        self.put_exact("messages", self.finished.len() as f64);
+        self.put_exact("messages", self.finished_count as f64);
         self.put_exact("unfinished", self.unfinished as f64);
         if !self.messages.is_empty() {
             self.put_exact("unfinished_share", self.unfinished_share);
@@ -401,6 +286,19 @@ impl<'a> MessageMetrics<'a> {
                 &format!("{name}_{percentile}{unit}"),
                 Pool::new([(times, 1)]).checked_percentile(share, percentile),
             );
+        }
+    }
+
+    /// Adds the reason for which a class that combines a sample with other messages has no percentiles.
+    fn put_mixed_sample(&mut self) {
+        for quantity in [Quantity::Latency, Quantity::Slowdown, Quantity::Arrival] {
+            let (name, unit) = quantity.affixes();
+            for (_, percentile) in PERCENTILES {
+                let reason =
+                    "the class combines a ring with many messages, which are sampled, with other traffic";
+                let missing = MissingValue { reason: reason.into(), at_least: None };
+                self.phase.missing.insert(format!("{}.{name}_{percentile}{unit}", self.name), missing);
+            }
         }
     }
 

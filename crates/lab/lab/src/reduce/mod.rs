@@ -4,12 +4,14 @@ mod collectives;
 mod decisions;
 mod ideal;
 mod links;
+mod message_log;
 mod messages;
 mod queues;
 mod rates;
+mod ring_log;
 mod senders;
 
-pub use ideal::ideal_latency_us;
+pub use ideal::{ideal_latency, ideal_latency_us};
 pub(crate) use messages::{format_percent, not_reached};
 
 use crate::resolve::{PhaseWindow, ResolvedRun, TrafficGroup};
@@ -18,7 +20,7 @@ use crate::stats::{percentile, supports_percentile};
 use crate::summary::{PhaseSummary, Summary};
 use decisions::DecisionLog;
 use links::LinkLog;
-use messages::{MessageLatency, MessageLog};
+use message_log::{MessageLatency, MessageLog};
 use poseidon_plan::records::{
     DecisionRow, DropRow, MessageRow, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
 };
@@ -281,7 +283,7 @@ fn report_metrics(report: &Report, values: &mut BTreeMap<String, f64>) {
 
 impl Sink for Reducer<'_> {
     fn record_message(&mut self, row: MessageRow) {
-        let connection = self.plan().messages[row.message.index()].connection;
+        let Some(connection) = self.plan().connection_of(row.message) else { return };
         let Some((_, group)) = self.group(connection) else { return };
         if group.is_long {
             return;

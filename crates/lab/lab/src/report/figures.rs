@@ -1,6 +1,8 @@
 //! Figures, and published figures: charts thinned to the points that a reader can see.
 
-use poseidon_figures::{Chart, LineSeries, Marks, render_svg_with_fixed_styles};
+use poseidon_figures::{
+    Chart, FigureDescription, LineSeries, Marks, describe_figure, render_svg_with_fixed_styles,
+};
 use poseidon_laws::LAWS;
 
 /// A figure.
@@ -15,21 +17,40 @@ pub struct Figure {
 impl Figure {
     /// Renders the figure as SVG. A built-in law has the same style in every figure.
     pub fn to_svg(&self) -> String {
-        let laws: Vec<&str> = LAWS.iter().map(|law| law.name).collect();
-        render_svg_with_fixed_styles(&self.charts, &laws)
+        render_svg_with_fixed_styles(&self.charts, &law_names())
+    }
+
+    /// Describes the SVG of the figure, for interactive pages.
+    pub fn describe(&self) -> FigureDescription {
+        describe_figure(&self.charts, &law_names())
     }
 }
 
-/// The maximum number of points in a published line, which is as many as a paper column can show.
-const MAX_POINTS: usize = 300;
+/// Returns the names of the built-in laws, which have fixed styles.
+fn law_names() -> Vec<&'static str> {
+    LAWS.iter().map(|law| law.name).collect()
+}
 
-/// The number of significant digits in a published point. A figure shows three digits.
-const DIGITS: usize = 5;
+/// How exactly a stored chart represents its data.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Detail {
+    /// The maximum number of points in a line.
+    max_points: usize,
+    /// The number of significant digits in a point.
+    digits: usize,
+}
+
+/// The detail of published charts: as many points as a paper column can show. A figure shows three digits.
+const PUBLISHED_DETAIL: Detail = Detail { max_points: 300, digits: 5 };
+
+/// The detail of charts in a page, which a reader can enlarge.
+pub(super) const PAGE_DETAIL: Detail = Detail { max_points: 3_000, digits: 7 };
 
 /// Writes figures as JSON, one per line. Each figure is a pair of a title and its charts.
 pub(super) fn write_figures(figures: &[Figure]) -> Result<String, serde_json::Error> {
     let write_line = |figure: &Figure| {
-        let charts: Vec<Chart> = figure.charts.iter().map(thin_chart).collect();
+        let charts: Vec<Chart> =
+            figure.charts.iter().map(|chart| thin_chart(chart, PUBLISHED_DETAIL)).collect();
         serde_json::to_string(&(&figure.title, charts))
     };
     let lines: Vec<String> = figures.iter().map(write_line).collect::<Result<_, _>>()?;
@@ -43,13 +64,16 @@ pub(super) fn read_figures(text: &str) -> Result<Vec<Figure>, serde_json::Error>
 }
 
 /// Returns a chart with fewer points and digits.
-fn thin_chart(chart: &Chart) -> Chart {
+pub(super) fn thin_chart(chart: &Chart, detail: Detail) -> Chart {
     let mut chart = chart.clone();
     match &mut chart.marks {
-        Marks::Lines(lines) | Marks::Points(lines) => lines.iter_mut().for_each(thin_line),
+        Marks::Lines(lines) | Marks::Points(lines) => {
+            lines.iter_mut().for_each(|line| thin_line(line, detail))
+        }
         Marks::Bars { series, .. } => {
             for bars in series {
-                bars.values.iter_mut().chain(&mut bars.half_widths).for_each(round_value);
+                let values = bars.values.iter_mut().chain(&mut bars.half_widths);
+                values.for_each(|value| *value = round_to_digits(*value, detail.digits));
             }
         }
     }
@@ -57,11 +81,11 @@ fn thin_chart(chart: &Chart) -> Chart {
 }
 
 /// Thins a line. Both ends and the lowest and highest points of each section remain, so no peak is lost.
-fn thin_line(line: &mut LineSeries) {
+fn thin_line(line: &mut LineSeries, detail: Detail) {
     let count = line.points.len();
-    if count > MAX_POINTS {
+    if count > detail.max_points {
         let mut kept_indices = vec![0, count - 1];
-        let sections = MAX_POINTS / 2 - 1;
+        let sections = detail.max_points / 2 - 1;
         for section in 0..sections {
             let indices = section * count / sections..(section + 1) * count / sections;
             let by_height = |a: &usize, b: &usize| line.points[*a].1.total_cmp(&line.points[*b].1);
@@ -76,11 +100,8 @@ fn thin_line(line: &mut LineSeries) {
             line.half_widths = kept_indices.iter().map(half).collect();
         }
     }
-    line.points.iter_mut().flat_map(|(x, y)| [x, y]).chain(&mut line.half_widths).for_each(round_value);
-}
-
-fn round_value(value: &mut f64) {
-    *value = round_to_digits(*value, DIGITS);
+    let values = line.points.iter_mut().flat_map(|(x, y)| [x, y]).chain(&mut line.half_widths);
+    values.for_each(|value| *value = round_to_digits(*value, detail.digits));
 }
 
 /// Rounds a number to significant digits.
@@ -137,7 +158,7 @@ mod tests {
         let points: Vec<_> = (0..20_000).map(|i| (f64::from(i), height(i))).collect();
         let Marks::Lines(lines) = read_back(&chart(points)).marks else { panic!("the marks are not lines") };
         let points = &lines[0].points;
-        assert!(points.len() <= MAX_POINTS, "{}", points.len());
+        assert!(points.len() <= PUBLISHED_DETAIL.max_points, "{}", points.len());
         assert_eq!((points[0], points[points.len() - 1]), ((0.0, 0.0), (19_999.0, 9.0)));
         assert!(points.contains(&(7_777.0, 99.0)));
     }

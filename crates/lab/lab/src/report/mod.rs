@@ -1,4 +1,4 @@
-//! Study reports: verdicts, figures, a self-contained HTML page, and a folder for publication.
+//! Study reports: verdicts, figures, self-contained HTML pages, and a folder for publication.
 
 mod error;
 mod figures;
@@ -18,12 +18,12 @@ pub use format::{format_cell, format_measured, format_seeds, outcome_word};
 pub use numbers::{
     NumberComparison, NumberDifference, NumberKey, PublishedNumber, compare_numbers, numbers_of,
 };
-pub use page::{Paper, render_page};
+pub use page::{MAX_PAGE_BYTES, Page, Paper, render_pages, write_page, write_study_page};
 pub use provenance::{PlanFingerprint, Provenance, STALE_LABEL, stale_reason};
 pub use publish::{PublicationSource, origins, publish, read_numbers, read_published, write_index};
 pub use published::{PublishedFolder, PublishedStudy, ScenarioText, VerdictChange, compare_with_published};
 pub use rejudge::{JudgeCounts, judge_again};
-pub use results::{Results, failed_gates, load_study, write_page};
+pub use results::{Results, failed_gates, load_study};
 
 use crate::figure;
 use crate::judge::{Verdict, judge};
@@ -77,6 +77,9 @@ pub struct StudyReport {
     /// The reason why a published study is stale; `None` if it is current.
     #[serde(skip)]
     pub stale_reason: Option<String>,
+    /// The scenario text, which pages embed; `None` if it is unknown.
+    #[serde(skip)]
+    pub scenario_text: Option<String>,
 }
 
 impl StudyReport {
@@ -110,6 +113,7 @@ impl StudyReport {
             provenance: None,
             numbers_in: None,
             stale_reason: None,
+            scenario_text: Some(study.text.clone()),
         })
     }
 

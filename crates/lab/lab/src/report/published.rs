@@ -1,11 +1,10 @@
 //! Maintains a folder of published results: marks stale studies, judges changed claims, and verifies numbers.
 
 use super::numbers::{NumberComparison, compare_numbers, numbers_of};
-use super::page::Paper;
+use super::page::{Paper, write_page};
 use super::provenance::{PlanFingerprint, Provenance, stale_reason};
 use super::publish::{VERDICTS_FILE, origins, read_numbers, read_published, write_index};
 use super::rejudge::{JudgeCounts, judge_again};
-use super::results::write_page;
 use super::{ReportError, StudyReport, VerifyError};
 use crate::judge::Outcome;
 use crate::store::{FinishedRun, Store};
@@ -66,10 +65,14 @@ impl PublishedFolder<'_> {
         read_published(self.folder, &names)
     }
 
-    /// Rewrites the folder's table and HTML page, and marks stale studies.
+    /// Rewrites the folder's table and HTML pages, and marks stale studies.
     pub fn refresh_index(&self, papers: &[Paper<'_>]) -> Result<Vec<StudyReport>, ReportError> {
         let mut reports = self.read()?;
         self.mark_stale(&mut reports);
+        for report in &mut reports {
+            // The current text of a stale study is not the text that was run.
+            report.scenario_text = (self.scenarios)(&report.name).filter(|_| report.stale_reason.is_none());
+        }
         write_index(&mut reports, self.folder)?;
         write_page(&reports, self.folder, papers, &origins(&reports).join(" "))?;
         Ok(reports)

@@ -1,12 +1,10 @@
-//! Loads a results folder and writes reports.
+//! Loads a results folder and writes the reports of its studies.
 
-use super::page::{Paper, render_page};
 use super::{ReportError, StudyReport};
 use crate::judge::Outcome;
-use crate::store::{FinishedRun, SCENARIO_FILE, Store, StoreError, write_file};
+use crate::store::{FinishedRun, SCENARIO_FILE, Store, StoreError};
 use crate::study::{Study, natural_order};
 use std::fs;
-use std::path::{Path, PathBuf};
 
 /// Studies and their runs.
 #[derive(Clone, Debug, Default)]
@@ -70,19 +68,6 @@ pub fn load_study(
     };
     let full = load(false)?;
     if full.1.is_empty() { load(true) } else { Ok(full) }
-}
-
-/// Writes the reports as an HTML page and returns its path.
-pub fn write_page(
-    reports: &[StudyReport],
-    folder: &Path,
-    papers: &[Paper<'_>],
-    program: &str,
-) -> Result<PathBuf, ReportError> {
-    const FILE: &str = "report.html";
-    let page = render_page("What was reproduced", reports, papers, program);
-    write_file(folder, FILE, page.as_bytes())?;
-    Ok(folder.join(FILE))
 }
 
 /// Counts the gating claims that fail. If `is_complete` is set, a gating claim that was not run also counts as failed,

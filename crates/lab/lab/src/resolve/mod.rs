@@ -3,7 +3,7 @@
 mod file_failures;
 mod generations;
 mod laws;
-mod link_changes;
+mod links;
 mod network;
 mod policies;
 mod routes;
@@ -15,7 +15,7 @@ use core::ops::Range;
 use file_failures::resolve_file_failures;
 use generations::Generations;
 use laws::{LawTable, check_laws, check_marks};
-use link_changes::resolve_link_changes;
+use links::{resolve_link_changes, resolve_link_impairments};
 use network::{resolve_switch, resolve_telemetry_off, resolve_topology, resolve_transport};
 use poseidon_laws::BuildError;
 use poseidon_plan::patterns::{CollectiveRuns, Group, Racks, Traffic, TrafficClass};
@@ -186,7 +186,9 @@ pub fn resolve(
         messages: traffic.messages,
         dependencies: traffic.dependencies,
         joins: traffic.joins,
+        rings: traffic.rings,
         link_changes,
+        link_impairments: resolve_link_impairments(scenario, &topology, &racks)?,
         sample_every: scenario.observe.sample.0,
         watched_ports: Vec::new(),
         watched_connections: groups
@@ -343,6 +345,7 @@ fn plan_error(resolved: &ResolvedRun, error: PlanError) -> SpecError {
     let connection = match &error {
         PlanError::Law { connection, .. } => Some(*connection),
         PlanError::Connection { index, .. } => Some(*index),
+        PlanError::Priority { connection, .. } => Some(*connection),
         PlanError::Message { index, .. } => {
             resolved.plan.messages.get(*index).map(|message| message.connection.index())
         }
@@ -368,6 +371,9 @@ fn plan_error(resolved: &ResolvedRun, error: PlanError) -> SpecError {
         PlanError::Law { error, .. } => SpecErrorKind::Law(error).at_path(law_path).about(subject),
         PlanError::Connection { reason, .. } | PlanError::Message { reason, .. } => {
             SpecErrorKind::InvalidInPlan(reason).at_path(traffic_path(index)).about(subject)
+        }
+        PlanError::Priority { error, .. } => {
+            SpecErrorKind::Priority(error).at_path(traffic_path(index)).about(subject)
         }
         error => SpecErrorKind::Plan(error).at_root(),
     }

@@ -1,7 +1,8 @@
-//! Resolves switch policies and their parameters.
+//! Resolves policies of switches and links, and their parameters.
 
 use super::laws::set_parameters;
 use crate::scenario::{KeyPath, ParameterOwner, PolicySpec, SpecError, SpecErrorKind, Suggestion};
+use poseidon_plan::impairments::{AnyImpairPolicy, IMPAIR_POLICIES};
 use poseidon_plan::switch::{AnyBufferPolicy, AnyMarkPolicy, BUFFER_POLICIES, MARK_POLICIES};
 
 /// Resolves a switch policy and its parameters. `$kind` is both the kind of policy and its key in the table at `$path`.
@@ -31,4 +32,9 @@ pub(super) fn resolve_buffer(spec: &PolicySpec, path: &KeyPath) -> Result<AnyBuf
 /// Resolves the marking policy of the table at `path`.
 pub(super) fn resolve_mark(spec: &PolicySpec, path: &KeyPath) -> Result<AnyMarkPolicy, SpecError> {
     resolve_policy!(spec, path, AnyMarkPolicy, MARK_POLICIES, "mark")
+}
+
+/// Resolves the impairment policy of the table at `path`.
+pub(super) fn resolve_impair(spec: &PolicySpec, path: &KeyPath) -> Result<AnyImpairPolicy, SpecError> {
+    resolve_policy!(spec, path, AnyImpairPolicy, IMPAIR_POLICIES, "impair")
 }

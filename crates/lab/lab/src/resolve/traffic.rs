@@ -2,8 +2,8 @@
 
 use crate::files::{InputFiles, is_file_name};
 use crate::scenario::{
-    DestinationSpec, FlowFormatSpec, GroupedDigits, OneOrMore, Scenario, SpecError, SpecErrorKind,
-    Suggestion, TrafficKind, TrafficSpec, select_hosts, select_nodes,
+    DestinationSpec, GroupedDigits, OneOrMore, Scenario, SpecError, SpecErrorKind, Suggestion, TrafficKind,
+    TrafficSpec, select_hosts, select_nodes,
 };
 use poseidon_plan::Topology;
 use poseidon_plan::patterns::{
@@ -12,7 +12,7 @@ use poseidon_plan::patterns::{
     SizeDistribution, Stagger, Traffic, TrafficClass, UniformRandom, WORKLOADS,
 };
 use poseidon_plan::traffic::Amount;
-use poseidon_traces::{NodeMap, PrioritySource, TraceTraffic};
+use poseidon_traces::NodeMap;
 use poseidon_types::{Bytes, Fraction, HostId, Picos};
 
 /// The maximum number of messages in a plan. A plan has at most as many connections as messages. Each message takes
@@ -188,15 +188,10 @@ impl Generator<'_> {
         let limit = MAX_MESSAGES as usize;
         let flows = self.network.files.flows(file, *format, *start_unit, limit);
         let flows = flows.map_err(|error| SpecErrorKind::File(error).at(["file"]))?;
-        // The priority classes of other simulators have another meaning.
-        let priorities = match self.network.files.flow_format(file, *format) {
-            Some(FlowFormatSpec::Csv) => PrioritySource::File,
-            _ => PrioritySource::Class,
-        };
         let all_hosts = NodeMap::Identity(self.network.topology.hosts());
         let nodes = self.network.nodes.unwrap_or(&all_hosts);
-        let traffic = TraceTraffic::new(&flows, nodes, priorities);
-        self.build(&traffic.map_err(|error| SpecErrorKind::Flows(error).at(["file"]))?)
+        let traffic = self.network.files.traffic(file, *format, &flows, nodes);
+        self.build(&traffic.map_err(|error| SpecErrorKind::File(error).at(["file"]))?)
     }
 
     fn collective(&self) -> Result<Traffic, SpecError> {

@@ -32,15 +32,26 @@ impl RolloutPlan {
         }
     }
 
-    /// Writes the plan as JSON, and its chart as SVG and CSV. Returns the path of the SVG file.
+    /// Writes the plan as JSON, and its chart as SVG and CSV. The file names contain the cell and the objective, so that
+    /// the plans of a study do not replace each other. Returns the path of the SVG file.
     pub fn write(&self, store: &Store) -> Result<PathBuf, StoreError> {
         let folder = store.study_folder(&self.study);
         let chart = [self.chart()];
-        write_json(&folder, "rollout.json", self)?;
-        write_file(&folder, "rollout.csv", render_csv(&chart).as_bytes())?;
-        write_file(&folder, "rollout.svg", render_svg(&chart).as_bytes())?;
-        Ok(folder.join("rollout.svg"))
+        let name = file_stem(&self.cell, &self.objective.metric);
+        write_json(&folder, &format!("{name}.json"), self)?;
+        write_file(&folder, &format!("{name}.csv"), render_csv(&chart).as_bytes())?;
+        let figure = format!("{name}.svg");
+        write_file(&folder, &figure, render_svg(&chart).as_bytes())?;
+        Ok(folder.join(figure))
     }
+}
+
+/// Returns the name of the files of a plan, without the extension: `rollout-victim.latency_p99_us`.
+fn file_stem(cell: &str, objective: &str) -> String {
+    let parts = ["rollout", cell, objective].into_iter().filter(|part| !part.is_empty());
+    let name = parts.collect::<Vec<_>>().join("-");
+    let is_kept = |c: char| c.is_ascii_alphanumeric() || ['.', '_', '-'].contains(&c);
+    name.chars().map(|c| if is_kept(c) { c } else { '-' }).take(200).collect()
 }
 
 fn line(name: &str, points: impl IntoIterator<Item = (usize, f64)>) -> LineSeries {
@@ -85,6 +96,12 @@ fn baseline_lines(baseline: &Baseline, start: f64) -> Vec<LineSeries> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plans_for_different_objectives_have_different_files() {
+        assert_eq!(file_stem("", "victim.latency_p99_us"), "rollout-victim.latency_p99_us");
+        assert_eq!(file_stem("law swift, n 2", "a/b.share"), "rollout-law-swift--n-2-a-b.share");
+    }
 
     #[test]
     fn the_axis_shows_all_values_and_intervals() {

@@ -79,8 +79,8 @@ pub enum RolloutError {
     },
     /// A run has no value of the objective.
     #[error(
-        "seed {seed} has no {metric} with telemetry on {switches}: {reason}; raise stop or drain, or choose another \
-         objective"
+        "seed {seed} has no {metric} with telemetry on {switches}: {reason}; {remedy}, or choose another objective, \
+         such as a median or a mean"
     )]
     MissingValue {
         /// The metric.
@@ -91,6 +91,8 @@ pub enum RolloutError {
         seed: u64,
         /// Why the value is missing.
         reason: String,
+        /// How to get a value.
+        remedy: &'static str,
     },
     /// The plan would need too many runs.
     #[error(

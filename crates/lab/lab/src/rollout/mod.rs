@@ -25,6 +25,7 @@ mod network;
 mod objective;
 mod plan;
 mod search;
+mod side_effects;
 mod switches;
 #[cfg(test)]
 mod tests;
@@ -33,7 +34,7 @@ pub use error::RolloutError;
 pub use objective::{Direction, Objective};
 pub use plan::{
     Baseline, BaselinePoint, CongestedUnit, Order, OrderComparison, OrderOutcome, Point, RolloutPlan, Search,
-    Step, StopReason, Unit, interval,
+    SideEffect, Step, StopReason, Unit, interval,
 };
 pub use search::RunCount;
 
@@ -168,7 +169,7 @@ impl<'a> Rollout<'a> {
         };
         let search = searcher.search()?;
         let candidates = units.iter().cloned().zip(congestion);
-        Ok(RolloutPlan {
+        let mut plan = RolloutPlan {
             study: self.study.name.clone(),
             cell: cell_name(&self.cell.labels),
             phase: self.phase.clone(),
@@ -178,7 +179,10 @@ impl<'a> Rollout<'a> {
             start_switches: start.clone(),
             candidates: candidates.map(|(unit, queued_bytes)| CongestedUnit { unit, queued_bytes }).collect(),
             search,
-        })
+            side_effects: Vec::new(),
+        };
+        plan.measure_side_effects(&network, &self.cell.scenario, units)?;
+        Ok(plan)
     }
 }
 

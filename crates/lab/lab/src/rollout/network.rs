@@ -8,6 +8,7 @@ use crate::scenario::{Cell, Label, OneOrMore};
 use crate::stats::mean;
 use crate::store::FinishedRun;
 use crate::study::Study;
+use crate::summary::MissingValue;
 use core::ops::RangeInclusive;
 
 /// A cell of a study, run with telemetry on a chosen set of switches.
@@ -62,10 +63,10 @@ impl Network<'_> {
 
     /// Returns a metric of a run's last phase.
     fn value(&self, run: &FinishedRun, study: &Study, metric: &str) -> Result<f64, RolloutError> {
-        let phase = run.run.summary.phases.last();
-        if let Some(value) = phase.and_then(|phase| phase.values.get(metric)) {
-            return Ok(*value);
+        if let Some(value) = find_value(run, metric) {
+            return Ok(value);
         }
+        let phase = run.run.summary.phases.last();
         let missing = phase.and_then(|phase| phase.missing.get(metric));
         let label = study.cells[0].labels.last();
         Err(RolloutError::MissingValue {
@@ -73,7 +74,25 @@ impl Network<'_> {
             switches: label.map_or_else(String::new, |label| label.value.clone()),
             seed: run.run.seed,
             reason: missing.map_or_else(|| "the run did not measure it".into(), |value| value.reason.clone()),
+            remedy: remedy(missing),
         })
+    }
+
+    /// Returns metrics of each configuration, with one value per seed. The value of a metric that a run does not have is
+    /// `None`.
+    pub(super) fn metrics(
+        &self,
+        configurations: &[Upgrades],
+        seeds: SeedSet,
+        metrics: &[String],
+    ) -> Result<Vec<Vec<Option<Vec<f64>>>>, RolloutError> {
+        let studies: Vec<Study> = configurations.iter().map(|upgrades| self.configure(upgrades)).collect();
+        let runs = self.run(&studies, seeds)?;
+        let values = |study: usize, metric: &String| {
+            runs.iter().filter(|run| run.study == study).map(|run| find_value(run, metric)).collect()
+        };
+        let of_study = |study| metrics.iter().map(|metric| values(study, metric)).collect();
+        Ok((0..studies.len()).map(of_study).collect())
     }
 
     /// Returns the mean wall-clock duration of a run in seconds, from runs of the start.
@@ -122,6 +141,33 @@ impl Evaluator for Network<'_> {
     }
 }
 
+/// Returns a metric of a run's last phase, if the run has it.
+fn find_value(run: &FinishedRun, metric: &str) -> Option<f64> {
+    run.run.summary.phases.last()?.values.get(metric).copied()
+}
+
+/// Returns how to get a value that is missing. A lower bound is known if messages did not finish. Each seed has its own
+/// value, so more seeds do not help.
+const fn remedy(missing: Option<&MissingValue>) -> &'static str {
+    match missing {
+        Some(MissingValue { at_least: Some(_), .. }) => "raise drain, so that the messages can finish",
+        Some(MissingValue { at_least: None, .. }) => "raise stop, so that each seed has more messages",
+        None => "observe it",
+    }
+}
+
 fn describe_switches(switches: &[String]) -> String {
     if switches.is_empty() { "no switch".into() } else { switches.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_fits_the_cause() {
+        let missing = |at_least| MissingValue { reason: String::new(), at_least };
+        assert!(remedy(Some(&missing(None))).starts_with("raise stop"));
+        assert!(remedy(Some(&missing(Some(7.0)))).starts_with("raise drain"));
+    }
 }

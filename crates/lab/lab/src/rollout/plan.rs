@@ -35,6 +35,25 @@ pub struct RolloutPlan {
     /// The result of the search.
     #[serde(flatten)]
     pub search: Search,
+    /// The effect of the plan on the other traffic, on the judging seeds. Empty if there are no upgrades.
+    pub side_effects: Vec<SideEffect>,
+}
+
+/// The effect of a plan on traffic that is not its objective, as means over the judging seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SideEffect {
+    /// The metric, such as `websearch.slowdown_p50`.
+    pub metric: String,
+    /// Whether a smaller or a larger value is better.
+    pub direction: Direction,
+    /// The value before the first upgrade.
+    pub before: f64,
+    /// The value after the last upgrade of the plan.
+    pub after: f64,
+    /// The value if all candidates are upgraded.
+    pub all_upgraded: f64,
+    /// The paired gain of the plan. A negative gain is a cost.
+    pub gain: Estimate,
 }
 
 /// A candidate and its congestion before the first upgrade.

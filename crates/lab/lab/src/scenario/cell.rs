@@ -112,28 +112,21 @@ fn read_sweeps(table: &Table, quick: bool) -> Result<Vec<Sweep>, SpecError> {
         Some(_) => return Err(SpecErrorKind::SweepNotATable.at(["sweep"])),
         None => &empty,
     };
-    let quick_values = quick_values(table);
+    // Someone who changes a sweep need not change the quick form, unless they use it.
+    let quick_values = if quick { quick_values(table) } else { BTreeMap::new() };
     if let Some(name) = quick_values.keys().find(|name| !sweeps.contains_key(*name)) {
         let suggestion = Suggestion::new(name, sweeps.keys());
         return Err(quick_error(SpecErrorKind::UnknownSweep { sweep: name.clone(), suggestion }, name));
     }
-    check_cell_count(sweeps, &quick_values, quick)?;
+    check_cell_count(sweeps, &quick_values)?;
     sweeps
         .iter()
-        .map(|(name, values)| {
-            let quick_names = quick_values.get(name).map(Vec::as_slice);
-            read_sweep(name, values, quick_names, quick)
-        })
+        .map(|(name, values)| read_sweep(name, values, quick_values.get(name).map(Vec::as_slice)))
         .collect()
 }
 
-/// Reads a sweep. `quick_names` lists the values that a quick run keeps.
-fn read_sweep(
-    name: &str,
-    values: &Value,
-    quick_names: Option<&[String]>,
-    quick: bool,
-) -> Result<Sweep, SpecError> {
+/// Reads a sweep. `quick_names` lists the values to keep, if this is a quick run that shortens the sweep.
+fn read_sweep(name: &str, values: &Value, quick_names: Option<&[String]>) -> Result<Sweep, SpecError> {
     let mut values = read_sweep_values(name, values)?;
     let is_known = |value: &&String| values.iter().any(|known| known.name == **value);
     if let Some(value) = quick_names.into_iter().flatten().find(|value| !is_known(value)) {
@@ -141,7 +134,7 @@ fn read_sweep(
         let (sweep, value) = (name.to_owned(), value.clone());
         return Err(quick_error(SpecErrorKind::UnknownQuickValue { sweep, value, suggestion }, name));
     }
-    if quick && let Some(quick_names) = quick_names {
+    if let Some(quick_names) = quick_names {
         values.retain(|value| quick_names.contains(&value.name));
     }
     if values.is_empty() {
@@ -156,15 +149,10 @@ fn quick_error(kind: SpecErrorKind, sweep: &str) -> SpecError {
 
 /// Rejects sweeps with more than [`MAX_CELLS`] combinations before any cell is created. The error points to the longest
 /// sweep.
-fn check_cell_count(
-    sweeps: &Table,
-    quick_values: &BTreeMap<String, Vec<String>>,
-    quick: bool,
-) -> Result<(), SpecError> {
+fn check_cell_count(sweeps: &Table, quick_values: &BTreeMap<String, Vec<String>>) -> Result<(), SpecError> {
     let length = |(name, values): (&String, &Value)| {
         let full = values.as_array().map_or(1, Vec::len);
-        let length = if quick { quick_values.get(name).map_or(full, Vec::len) } else { full };
-        (length, name.clone())
+        (quick_values.get(name).map_or(full, Vec::len), name.clone())
     };
     let lengths: Vec<(usize, String)> = sweeps.iter().map(length).collect();
     let cells = lengths.iter().fold(1, |cells: usize, (length, _)| cells.saturating_mul(*length));
@@ -433,8 +421,6 @@ mod tests {
                 "6: quick.seeds is 0, so there would be no runs; set it to 1 or more",
             ),
             ("[[sweep.n]]\nk = 1\n", "4: a value of sweep \"n\" has no name"),
-            ("[sweep]\nn = [1]\n[quick]\nsweep = { m = [1] }\n", "7: quick.sweep: there is no sweep \"m\""),
-            ("[sweep]\nn = [1]\n[quick]\nsweep = { n = [2] }\n", "7: quick.sweep: \"n\" has no value \"2\""),
             (
                 "[[sweep.n]]\nname = \"x\"\nset = { \"stop.x\" = 1 }\n",
                 "6: \"x\" of sweep \"n\": \"stop\" is not a table",
@@ -445,6 +431,19 @@ mod tests {
         ] {
             let found = read(rest).expect_err(rest).to_string();
             assert!(found.starts_with(&format!("test.toml:{message}")), "{rest}{found}");
+        }
+    }
+
+    #[test]
+    fn only_a_quick_run_checks_its_sweeps() {
+        for (sweep, message) in
+            [("m = [1]", "there is no sweep \"m\""), ("n = [2]", "\"n\" has no value \"2\"")]
+        {
+            let text = format!("{HEAD}[sweep]\nn = [1]\n[quick]\nsweep = {{ {sweep} }}\n");
+            let error =
+                read_cells("test.toml", &text, true).expect_err("the quick form is invalid").to_string();
+            assert!(error.starts_with(&format!("test.toml:7: quick.sweep: {message}")), "{error}");
+            assert_eq!(read_cells("test.toml", &text, false).map(|cells| cells.len()), Ok(1));
         }
     }
 

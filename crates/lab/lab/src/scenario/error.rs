@@ -11,8 +11,8 @@ use poseidon_laws::BuildError;
 use poseidon_laws::params::ParamError;
 use poseidon_plan::PlanError;
 use poseidon_plan::patterns::PatternError;
+use poseidon_plan::switch::PriorityTooHigh;
 use poseidon_plan::topology::EdgeError;
-use poseidon_traces::LowerError;
 use poseidon_types::{Fraction, Signals};
 
 /// An error in a scenario file.
@@ -298,7 +298,7 @@ pub enum SpecErrorKind {
          make the network smaller or remove rate"
     )]
     TooLargeForRates { switches: GroupedDigits, hosts: GroupedDigits },
-    #[error("set either event or rate")]
+    #[error("set exactly one of event, rate and delay")]
     LinkEventOrRate,
     #[error("set either to or port")]
     LinkToOrPort,
@@ -350,7 +350,7 @@ pub enum SpecErrorKind {
     #[error("none of its paths shares the uplink of {traffic:?}; place both in one rack")]
     NoSharedUplink { traffic: String },
     #[error("{0}")]
-    Flows(LowerError),
+    Priority(PriorityTooHigh),
     #[error(
         "the file names link {link} of {tier} switch {switch}, but the network has no such link that leads up; \
          failures need the tiers of a Clos network"

@@ -6,9 +6,11 @@
 mod cell;
 mod claim;
 mod claim_error;
+mod edit;
 mod error;
 mod file_error;
 mod key_path;
+mod names;
 mod network;
 mod nodes;
 mod reader;
@@ -21,9 +23,11 @@ mod traffic;
 
 pub use cell::{Cell, Label, read_cells};
 pub use claim_error::{ClaimError, FormProblem};
+pub use edit::{count_cells, syntax_error_position, with_sweep_value};
 pub use error::{GroupedDigits, ParameterOwner, ScenarioError, SpecError, SpecErrorKind, Subject};
 pub use file_error::{FileError, FileErrorKind};
 pub use key_path::{KeyPath, Segment};
+pub use names::{host_name, switch_name};
 pub use nodes::select_nodes;
 pub use schema::schema;
 pub use select::{QueuePosition, SelectionError, select_hosts, select_queue};
@@ -33,8 +37,9 @@ pub use text::{HostTime, OneOrMore, Rate, Ratio, Scalar, Scalars, Size, Time, Un
 
 pub use claim::{ClaimSpec, Comparison, FigureKind, FigureSpec};
 pub use network::{
-    EchoSpec, GenerationSpec, LinkChangeSpec, LinkEventSpec, LinkSpec, MarkDirectionSpec, PfcSpec, PlbSpec,
-    PolicySpec, StampSpec, SwitchSpec, TelemetryOffSpec, TopologyFormatSpec, TopologySpec, TransportSpec,
+    EchoSpec, GenerationSpec, LinkChangeSpec, LinkEventSpec, LinkImpairmentSpec, LinkSpec, MarkDirectionSpec,
+    PfcSpec, PlbSpec, PolicySpec, StampSpec, SwitchSpec, TelemetryOffSpec, TopologyFormatSpec, TopologySpec,
+    TransportSpec,
 };
 pub use traffic::{DestinationSpec, FlowFormatSpec, PhaseSpec, StartUnitSpec, TrafficKind, TrafficSpec};
 
@@ -82,9 +87,12 @@ pub struct Scenario {
     /// Generations of switches that differ from `switch`, each with a name of your choice.
     #[serde(default)]
     pub generation: BTreeMap<String, GenerationSpec>,
-    /// Link failures, recoveries and rate changes during the run.
+    /// Link failures, recoveries, and changes of rate and delay during the run.
     #[serde(default)]
     pub link_change: Vec<LinkChangeSpec>,
+    /// Links that lose, delay or reorder packets.
+    #[serde(default)]
+    pub impairment: Vec<LinkImpairmentSpec>,
     /// Host transport settings.
     #[serde(default)]
     pub transport: TransportSpec,

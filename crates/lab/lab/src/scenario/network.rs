@@ -225,7 +225,8 @@ fn default_true() -> bool {
     true
 }
 
-/// A change to one link during the run, in both directions. Set either `event` or `rate`, and either `to` or `port`.
+/// A change to one link during the run, in both directions. Set one of `event`, `rate` and `delay`, and either `to` or
+/// `port`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LinkChangeSpec {
@@ -241,6 +242,22 @@ pub struct LinkChangeSpec {
     pub event: Option<LinkEventSpec>,
     /// The new rate of the link.
     pub rate: Option<Rate>,
+    /// The new delay of the link, which must connect two switches. After a decrease, packets can overtake earlier ones.
+    pub delay: Option<Time>,
+}
+
+/// An impairment of one direction of a link. Set either `to` or `port`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct LinkImpairmentSpec {
+    /// The switch that sends on the link: `"agg0"`.
+    pub switch: String,
+    /// The switch or host that receives: `"core1"`, `"rack0.host3"`.
+    pub to: Option<String>,
+    /// The port of the link on `switch`. Ports to hosts come first, then ports to lower and to higher tiers.
+    pub port: Option<u32>,
+    /// What the link does to packets: `{ policy = "random-loss", probability = 0.01 }`. Not available with PFC.
+    pub impair: PolicySpec,
 }
 
 /// A link failure or recovery.
@@ -254,7 +271,7 @@ pub enum LinkEventSpec {
     Up,
 }
 
-/// A switch policy and its parameters.
+/// A policy of a switch or a link, and its parameters.
 #[derive(Clone, Debug, JsonSchema)]
 pub struct PolicySpec {
     /// The policy name.

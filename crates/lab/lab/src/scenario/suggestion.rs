@@ -15,8 +15,17 @@ impl Suggestion {
         let known: Vec<String> = known.into_iter().map(|candidate| candidate.as_ref().to_owned()).collect();
         let nearest = known.iter().map(|candidate| (strsim::levenshtein(name, candidate), candidate)).min();
         let nearest = nearest.filter(|(distance, nearest)| *distance <= 1 + nearest.len() / 3);
-        Self { nearest: nearest.map(|(_, nearest)| nearest.clone()), known }
+        let nearest = nearest.map(|(_, nearest)| nearest);
+        // Users leave out units and other endings: `rate` for `rate_gbps`.
+        let longer =
+            || known.iter().filter(|candidate| is_beginning(name, candidate)).min_by_key(|c| c.len());
+        Self { nearest: nearest.or_else(longer).cloned(), known }
     }
+}
+
+/// Returns whether a name consists of the first words of another name.
+fn is_beginning(name: &str, longer: &str) -> bool {
+    !name.is_empty() && longer.strip_prefix(name).is_some_and(|rest| rest.starts_with(['_', '-', '.']))
 }
 
 impl fmt::Display for Suggestion {
@@ -39,5 +48,12 @@ mod tests {
         assert_eq!(Suggestion::new("tpology", known).to_string(), "did you mean \"topology\"?");
         assert_eq!(Suggestion::new("zzz", known).to_string(), "choose from topology, traffic");
         assert_eq!(Suggestion::new("zzz", [""; 0]).to_string(), "there are none");
+    }
+
+    #[test]
+    fn a_missing_ending_is_suggested() {
+        let known = ["rate_sd_gbps", "rate_gbps", "rated_speed", "latency_mean_us"];
+        assert_eq!(Suggestion::new("rate", known).to_string(), "did you mean \"rate_gbps\"?");
+        assert!(Suggestion::new("", known).to_string().starts_with("choose from"));
     }
 }

@@ -1,7 +1,7 @@
 //! A scenario's traffic patterns and phases.
 
 use super::text::{OneOrMore, Rate, Ratio, Size, Time};
-use poseidon_traces::StartUnit;
+use poseidon_traces::{FlowLayout, PrioritySource, StartUnit};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -151,6 +151,24 @@ pub enum FlowFormatSpec {
     Hpcc,
     /// A connection matrix of htsim (`.cm`).
     Htsim,
+}
+
+impl FlowFormatSpec {
+    /// Returns where priorities come from. The priority classes of other simulators have another meaning.
+    pub const fn priority_source(self) -> PrioritySource {
+        match self {
+            Self::Csv => PrioritySource::File,
+            Self::Hpcc | Self::Htsim => PrioritySource::Class,
+        }
+    }
+
+    /// Returns how files of this format arrange their flows.
+    pub const fn layout(self) -> FlowLayout {
+        match self {
+            Self::Csv | Self::Hpcc => FlowLayout::AfterFirstLine,
+            Self::Htsim => FlowLayout::Arrows,
+        }
+    }
 }
 
 /// The unit of start times.

@@ -180,6 +180,11 @@ pub const TABLES: &[TableInfo] = &[
             ),
             ColumnInfo::integer("latency_ps", Unit::Picoseconds, "the time between the two"),
             ColumnInfo::integer(
+                "ideal_ps",
+                Unit::Picoseconds,
+                "the latency in an empty network; latency_ps divided by it is the slowdown",
+            ),
+            ColumnInfo::integer(
                 "size_bytes",
                 Unit::Bytes,
                 "its length; for one that ended at a time, what was sent of it",

@@ -12,13 +12,16 @@ mod parquet_labels;
 
 pub use info::{ColumnInfo, ColumnKind, TABLES, TableInfo, Unit};
 
+use crate::reduce::ideal_latency;
 use crate::resolve::ResolvedRun;
 use core::ops::{ControlFlow, Range};
 use info::Table;
+use poseidon_plan::patterns::collectives::MAX_EXPANDED_MESSAGES;
 use poseidon_plan::records::{
     DecisionRow, DropCause, DropRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow,
     Sink,
 };
+use poseidon_plan::rings::{RingSamples, RingTable};
 use poseidon_plan::{Plan, SwitchPort};
 use poseidon_types::{ConnectionId, MessageId, Packets};
 use std::fs::{self, File};
@@ -135,6 +138,8 @@ pub struct TableSink<'p> {
     format: Format,
     plan: &'p Plan,
     labels: RowLabels<'p>,
+    /// The messages that have rows.
+    samples: RingSamples,
     /// The files, in the order of [`TABLES`].
     files: Vec<Option<OpenFile>>,
     error: Option<TableError>,
@@ -161,7 +166,9 @@ impl<'p> TableSink<'p> {
     /// Creates a sink for a run of `plan`. `folder` is created along with the first file.
     pub fn new(folder: &Path, format: Format, plan: &'p Plan, labels: RowLabels<'p>) -> Self {
         let files = TABLES.iter().map(|_| None).collect();
-        Self { folder: folder.into(), format, plan, labels, files, error: None }
+        let rings = RingTable::new(&plan.rings, plan.transport.mtu);
+        let samples = RingSamples::new(&rings, MAX_EXPANDED_MESSAGES);
+        Self { folder: folder.into(), format, plan, labels, samples, files, error: None }
     }
 
     /// Closes the files and lists them, or returns the first error of the run. After an error, the other files are
@@ -221,7 +228,7 @@ impl<'p> TableSink<'p> {
 
     /// Returns the connection of a message.
     fn connection_of(&self, message: MessageId) -> ConnectionId {
-        self.plan.messages[message.index()].connection
+        self.plan.connection_of(message).expect("a backend records only messages of its plan")
     }
 
     /// Writes a row, or stores the first error.
@@ -268,6 +275,9 @@ impl<'p> TableSink<'p> {
 
 impl Sink for TableSink<'_> {
     fn record_message(&mut self, row: MessageRow) {
+        if !self.samples.contains(row.message) {
+            return;
+        }
         let connection = self.connection_of(row.message);
         let endpoints = self.plan.connections[connection.index()];
         self.write_for_connection(
@@ -281,6 +291,7 @@ impl Sink for TableSink<'_> {
                 row.start.get().into(),
                 row.acknowledged.get().into(),
                 (row.acknowledged - row.start).get().into(),
+                ideal_latency(self.plan, endpoints.from, endpoints.to, row.size.get()).get().into(),
                 row.size.get().into(),
                 row.retransmitted.into(),
             ],
@@ -288,6 +299,9 @@ impl Sink for TableSink<'_> {
     }
 
     fn record_received(&mut self, row: ReceivedRow) {
+        if !self.samples.contains(row.message) {
+            return;
+        }
         let connection = self.connection_of(row.message);
         let values = [row.message.get().into(), row.time.get().into()];
         self.write_for_connection(Table::Received, connection, &values);
@@ -297,6 +311,7 @@ impl Sink for TableSink<'_> {
         let cause = match row.cause {
             DropCause::Buffer => "buffer",
             DropCause::Link => "link",
+            DropCause::Loss => "loss",
         };
         self.write_for_connection(
             Table::Drops,

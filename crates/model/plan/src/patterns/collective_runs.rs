@@ -16,6 +16,8 @@ pub struct CollectiveInfo {
     /// bytes that any rank sends or receives, including the bytes that stay at the rank. For other operations, it is
     /// [`Collective::size`](super::Collective::size).
     pub size: Bytes,
+    /// The time that a rank computes between two repetitions.
+    pub compute_gap: Picos,
 }
 
 impl CollectiveInfo {
@@ -38,6 +40,10 @@ pub struct CollectiveRuns {
     pub ranks: Vec<HostId>,
     /// The number of repetitions.
     pub repetitions: u32,
+    /// The index of the collective's ring in [`Traffic::rings`](crate::patterns::Traffic::rings), if its messages are
+    /// computed when they are due. The group then has no messages, and
+    /// [`RingProgress`](crate::rings::RingProgress) gives the finish of each rank.
+    pub ring: Option<usize>,
     /// For each message of the group, in the order of the group: the repetition times the number of ranks, plus the
     /// rank that receives the message.
     receivers: Vec<u32>,
@@ -55,7 +61,12 @@ impl CollectiveRuns {
         let receivers = (0..repetitions)
             .flat_map(|repetition| receivers.clone().map(move |rank| repetition * info.ranks + rank))
             .collect();
-        Self { group: 0, info, ranks, repetitions, receivers }
+        Self { group: 0, info, ranks, repetitions, ring: None, receivers }
+    }
+
+    /// Creates the runs of a collective whose messages are those of its first ring.
+    pub(super) const fn of_ring(info: CollectiveInfo, ranks: Vec<HostId>, repetitions: u32) -> Self {
+        Self { group: 0, info, ranks, repetitions, ring: Some(0), receivers: Vec::new() }
     }
 
     /// Returns the repetition and the receiving rank of each message of the group, in the order of the group.

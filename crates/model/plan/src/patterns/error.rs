@@ -88,6 +88,11 @@ pub enum PatternError {
         /// The maximum number of channels.
         limit: u32,
     },
+    /// The algorithm is not a single ring, so its messages do not follow the rule of a ring.
+    NotARing {
+        /// The name of the algorithm.
+        algorithm: &'static str,
+    },
     /// The pattern has more than 2^32 messages, or more than 2^32 repetitions times ranks.
     TooManyMessages,
 }
@@ -143,6 +148,9 @@ impl fmt::Display for PatternError {
             }
             Self::TooManyChannels { channels, limit } => {
                 write!(f, "{channels} channels are too many: use at most {limit}")
+            }
+            Self::NotARing { algorithm } => {
+                write!(f, "{algorithm} is not a ring: generate all of its messages")
             }
             Self::TooManyMessages => f.write_str(
                 "the pattern has more than 2^32 messages: use fewer ranks or repetitions, or larger chunks",

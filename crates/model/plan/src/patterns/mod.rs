@@ -99,7 +99,8 @@ use poseidon_types::HostId;
 pub trait Pattern {
     /// Returns the number of messages that [`Pattern::generate`] creates, or the expected number if it is random.
     ///
-    /// A pattern never creates more connections than messages.
+    /// A pattern never creates more connections than messages. For a ring whose messages are computed when they are
+    /// due, this is the number of its connections, plus one for each repetition of each rank.
     fn expected_messages(&self) -> f64;
 
     /// Generates the pattern's connections and messages. The messages form one [`Group`], named after the class.

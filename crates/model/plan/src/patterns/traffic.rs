@@ -2,6 +2,7 @@
 
 use super::{CollectiveRuns, Group};
 use crate::joins::{JoinDependent, JoinPrerequisite, Joins};
+use crate::rings::{Ring, number_rings};
 use crate::traffic::{Amount, Connection, Dependency, Event, Message};
 use poseidon_types::{ConnectionId, JoinId, MessageId, Picos};
 
@@ -20,7 +21,9 @@ pub struct Traffic {
     pub dependencies: Vec<Dependency>,
     /// The joins. They are sorted by [`Traffic::into_plan_order`].
     pub joins: Joins,
-    /// The message groups, one per pattern.
+    /// The rings. [`Traffic::into_plan_order`] numbers their messages.
+    pub rings: Vec<Ring>,
+    /// The message groups, one per pattern. They do not contain the messages of rings.
     pub groups: Vec<Group>,
     /// The repetitions and ranks of the collectives' messages, one entry per collective.
     pub collectives: Vec<CollectiveRuns>,
@@ -80,7 +83,7 @@ impl Traffic {
     /// Adds another pattern's traffic. The two patterns do not share connections.
     pub fn merge(&mut self, other: Self) {
         let (connections, messages) = (self.connections.len(), self.messages.len());
-        let (joins, groups) = (self.joins.len(), self.groups.len());
+        let (joins, rings, groups) = (self.joins.len(), self.rings.len(), self.groups.len());
         let shift_connection = |id: ConnectionId| ConnectionId::from_index(id.index() + connections);
         let shift_message = |id: MessageId| MessageId::from_index(id.index() + messages);
         let shift_join = |id: JoinId| JoinId::from_index(id.index() + joins);
@@ -106,12 +109,19 @@ impl Traffic {
                 .into_iter()
                 .map(|d| JoinDependent { join: shift_join(d.join), message: shift_message(d.message) }),
         );
+        self.rings.extend(
+            other
+                .rings
+                .into_iter()
+                .map(|ring| Ring { first_connection: shift_connection(ring.first_connection), ..ring }),
+        );
         self.groups.extend(other.groups.into_iter().map(|mut group| {
             group.messages.iter_mut().for_each(|message| *message = shift_message(*message));
             group
         }));
         self.collectives.extend(other.collectives.into_iter().map(|mut runs| {
             runs.group += groups;
+            runs.ring = runs.ring.map(|ring| ring + rings);
             runs
         }));
     }
@@ -152,6 +162,7 @@ impl Traffic {
             runs.sort_by_message(&self.groups[runs.group]);
         }
         self.groups.iter_mut().for_each(|group| group.messages.sort_unstable());
+        number_rings(&mut self.rings, self.messages.len());
         self
     }
 

@@ -56,33 +56,87 @@ pub enum EdgeError {
         reason: String,
     },
     /// The host or switch numbers have a gap.
-    Gap,
+    Gap {
+        /// The node that has no link.
+        missing: Node,
+        /// The next node of the same kind that has a link.
+        next: Node,
+        /// The index of a link of that node.
+        edge: usize,
+    },
     /// The network has no hosts.
     NoHost,
     /// A host has more than one link.
-    TwoLinks(HostId),
+    TwoLinks {
+        /// The host.
+        host: HostId,
+        /// The index of the second link.
+        edge: usize,
+    },
     /// A link connects two hosts, or connects a switch to itself.
-    InvalidEnds(Node, Node),
+    InvalidEnds {
+        /// One end of the link.
+        a: Node,
+        /// The other end of the link.
+        b: Node,
+        /// The index of the link.
+        edge: usize,
+    },
     /// Hosts are not numbered switch by switch.
-    HostOrder,
+    HostOrder {
+        /// A host whose switch comes before the switch of the previous host.
+        host: HostId,
+        /// The switch of the host.
+        switch: SwitchId,
+        /// The switch of the previous host.
+        previous: SwitchId,
+        /// The index of the host's link.
+        edge: usize,
+    },
     /// The network is not connected.
-    Disconnected,
+    Disconnected {
+        /// A switch that cannot be reached from the first switch.
+        switch: SwitchId,
+        /// The index of a link of that switch.
+        edge: usize,
+    },
+}
+
+impl EdgeError {
+    /// Returns the index of the link that causes the error, if there is one.
+    pub const fn edge(&self) -> Option<usize> {
+        match self {
+            Self::Line { .. } | Self::NoHost => None,
+            Self::Gap { edge, .. }
+            | Self::TwoLinks { edge, .. }
+            | Self::InvalidEnds { edge, .. }
+            | Self::HostOrder { edge, .. }
+            | Self::Disconnected { edge, .. } => Some(*edge),
+        }
+    }
 }
 
 impl fmt::Display for EdgeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line { line, reason } => write!(f, "line {line}: {reason}"),
-            Self::Gap => f.write_str("a host or switch has no link: number them from zero without gaps"),
-            Self::NoHost => f.write_str("there is no host"),
-            Self::TwoLinks(host) => write!(f, "{host} has two links; a host must have exactly one"),
-            Self::InvalidEnds(a, b) => {
+            Self::Gap { missing, next, .. } => write!(
+                f,
+                "there is {next}, but {missing} has no link; number hosts and switches from zero without gaps"
+            ),
+            Self::NoHost => f.write_str("there is no host; add a link such as \"h0 s0 10 Gbps 1 us\""),
+            Self::TwoLinks { host, .. } => write!(f, "{host} has two links; a host must have exactly one"),
+            Self::InvalidEnds { a, b, .. } => {
                 write!(f, "a link from {a} to {b}: one end must be a switch, and the ends must differ")
             }
-            Self::HostOrder => f.write_str(
-                "hosts must be numbered switch by switch: the hosts of s0 first, then those of s1",
+            Self::HostOrder { host, switch, previous, .. } => write!(
+                f,
+                "{host} is at {switch}, but the host before it is at {previous}; number the hosts switch by switch: \
+                 the hosts of s0 first, then those of s1"
             ),
-            Self::Disconnected => f.write_str("not every switch can be reached from s0"),
+            Self::Disconnected { switch, .. } => {
+                write!(f, "{switch} cannot be reached from s0; add links between switches that connect them")
+            }
         }
     }
 }
@@ -92,22 +146,21 @@ impl core::error::Error for EdgeError {}
 impl Edges {
     /// Builds a network from a list of links.
     pub fn new(edges: Vec<Edge>) -> Result<Self, EdgeError> {
-        let count = |id_of: fn(Node) -> Option<u32>| {
+        check_numbers(&edges)?;
+        let count = |is_counted: fn(&Node) -> bool| {
             let ends = edges.iter().flat_map(|edge| [edge.a, edge.b]);
-            ends.filter_map(id_of).max().map_or(0, |last| last.saturating_add(1)) as usize
+            ends.filter(is_counted).max().map_or(0, |last| number_of(last) as usize + 1)
         };
-        let hosts = count(|node| if let Node::Host(host) = node { Some(host.get()) } else { None });
-        let switches = count(|node| if let Node::Switch(switch) = node { Some(switch.get()) } else { None });
-        if hosts.max(switches) > edges.len() + 1 {
-            return Err(EdgeError::Gap);
-        }
-        let mut host_links: Vec<Option<(SwitchId, Link)>> = vec![None; hosts];
+        let hosts = count(|node| matches!(node, Node::Host(_)));
+        let switches = count(|node| matches!(node, Node::Switch(_)));
+        // Each host's switch, link and index in the list.
+        let mut host_links: Vec<Option<(SwitchId, Link, usize)>> = vec![None; hosts];
         let mut ports: Vec<Vec<(Node, Link)>> = vec![Vec::new(); switches];
-        for edge in &edges {
+        for (index, edge) in edges.iter().enumerate() {
             match (edge.a, edge.b) {
                 (Node::Host(host), Node::Switch(switch)) | (Node::Switch(switch), Node::Host(host)) => {
-                    if host_links[host.index()].replace((switch, edge.link)).is_some() {
-                        return Err(EdgeError::TwoLinks(host));
+                    if host_links[host.index()].replace((switch, edge.link, index)).is_some() {
+                        return Err(EdgeError::TwoLinks { host, edge: index });
                     }
                     ports[switch.index()].push((Node::Host(host), edge.link));
                 }
@@ -115,16 +168,15 @@ impl Edges {
                     ports[a.index()].push((Node::Switch(b), edge.link));
                     ports[b.index()].push((Node::Switch(a), edge.link));
                 }
-                (a, b) => return Err(EdgeError::InvalidEnds(a, b)),
+                (a, b) => return Err(EdgeError::InvalidEnds { a, b, edge: index }),
             }
         }
-        let host_links: Vec<_> = host_links.into_iter().collect::<Option<_>>().ok_or(EdgeError::Gap)?;
+        // Every host has a link, because the numbers have no gaps.
+        let host_links: Vec<_> = host_links.into_iter().flatten().collect();
         if host_links.is_empty() {
             return Err(EdgeError::NoHost);
         }
-        if !host_links.is_sorted_by_key(|(switch, _)| *switch) {
-            return Err(EdgeError::HostOrder);
-        }
+        check_host_order(&host_links)?;
         for switch_ports in &mut ports {
             switch_ports.sort_by_key(|(node, _)| match node {
                 Node::Host(host) => (0, host.get()),
@@ -132,10 +184,9 @@ impl Edges {
                 Node::Switch(_) => (1, 0),
             });
         }
-        let network = Self { edges, hosts: host_links, ports };
-        if network.distances(SwitchId::new(0)).contains(&u32::MAX) {
-            return Err(EdgeError::Disconnected);
-        }
+        let hosts = host_links.into_iter().map(|(switch, link, _)| (switch, link)).collect();
+        let network = Self { edges, hosts, ports };
+        network.check_connected()?;
         Ok(network)
     }
 
@@ -150,13 +201,13 @@ impl Edges {
     /// # Ok::<(), poseidon_plan::topology::EdgeError>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, EdgeError> {
-        let mut edges = Vec::new();
+        let (mut edges, mut lines) = (Vec::new(), Vec::new());
         for (index, line) in text.lines().enumerate() {
             let reject = |reason: String| EdgeError::Line { line: index + 1, reason };
             let line = line.split('#').next().unwrap_or("");
             let words: Vec<&str> = line.split_whitespace().collect();
             match words[..] {
-                [] => {}
+                [] => continue,
                 [a, b, rate, rate_unit, delay, delay_unit] => edges.push(Edge {
                     a: parse_node(a).map_err(reject)?,
                     b: parse_node(b).map_err(reject)?,
@@ -167,8 +218,22 @@ impl Edges {
                 }),
                 _ => return Err(reject("write two ends, a rate and a delay: \"h0 s0 10 Gbps 1 us\"".into())),
             }
+            lines.push(index + 1);
         }
-        Self::new(edges)
+        Self::new(edges).map_err(|error| match error.edge().map(|edge| lines[edge]) {
+            Some(line) => EdgeError::Line { line, reason: error.to_string() },
+            None => error,
+        })
+    }
+
+    /// Returns an error if a switch cannot be reached from the first switch.
+    fn check_connected(&self) -> Result<(), EdgeError> {
+        let distances = self.distances(SwitchId::new(0));
+        let Some(index) = distances.iter().position(|distance| *distance == u32::MAX) else { return Ok(()) };
+        let switch = SwitchId::from_index(index);
+        let has_switch = |edge: &Edge| [edge.a, edge.b].contains(&Node::Switch(switch));
+        let edge = self.edges.iter().position(has_switch).unwrap_or_default();
+        Err(EdgeError::Disconnected { switch, edge })
     }
 
     /// Returns the links.
@@ -241,6 +306,51 @@ impl Edges {
     }
 }
 
+/// Returns the number of a host or a switch.
+const fn number_of(node: Node) -> u32 {
+    match node {
+        Node::Host(host) => host.get(),
+        Node::Switch(switch) => switch.get(),
+    }
+}
+
+/// Returns an error if the numbers of hosts or of switches do not start at zero or have a gap.
+fn check_numbers(edges: &[Edge]) -> Result<(), EdgeError> {
+    let mut nodes: Vec<(Node, usize)> = Vec::with_capacity(2 * edges.len());
+    for (index, edge) in edges.iter().enumerate() {
+        nodes.extend([(edge.a, index), (edge.b, index)]);
+    }
+    // Hosts come before switches.
+    nodes.sort_unstable();
+    nodes.dedup_by_key(|(node, _)| *node);
+    let (mut host, mut switch) = (0, 0);
+    for (next, edge) in nodes {
+        let missing = match next {
+            Node::Host(_) => Node::Host(HostId::new(host)),
+            Node::Switch(_) => Node::Switch(SwitchId::new(switch)),
+        };
+        if next != missing {
+            return Err(EdgeError::Gap { missing, next, edge });
+        }
+        match next {
+            Node::Host(_) => host += 1,
+            Node::Switch(_) => switch += 1,
+        }
+    }
+    Ok(())
+}
+
+/// Returns an error if hosts are not numbered switch by switch.
+fn check_host_order(hosts: &[(SwitchId, Link, usize)]) -> Result<(), EdgeError> {
+    match hosts.windows(2).position(|pair| pair[1].0 < pair[0].0) {
+        Some(index) => {
+            let ((previous, ..), (switch, _, edge)) = (hosts[index], hosts[index + 1]);
+            Err(EdgeError::HostOrder { host: HostId::from_index(index + 1), switch, previous, edge })
+        }
+        None => Ok(()),
+    }
+}
+
 fn parse_node(word: &str) -> Result<Node, String> {
     let number = |digits: &str| digits.parse().ok();
     let node = match word.split_at_checked(1) {
@@ -284,14 +394,35 @@ mod tests {
         );
         assert_eq!(
             error("h0 s0 1 Gbps 1 us\nh0 s0 1 Gbps 1 us"),
-            "h0 has two links; a host must have exactly one"
+            "line 2: h0 has two links; a host must have exactly one"
         );
-        assert_eq!(error("h0 s0 1 Gbps 1 us\nh1 s1 1 Gbps 1 us"), "not every switch can be reached from s0");
         assert_eq!(
             error("h0 h1 1 Gbps 1 us"),
-            "a link from h0 to h1: one end must be a switch, and the ends must differ"
+            "line 1: a link from h0 to h1: one end must be a switch, and the ends must differ"
         );
         assert!(error("h0 s0 10 Gbit 1 us").starts_with("line 1: "));
         assert!(error("").contains("no host"));
+    }
+
+    #[test]
+    fn invalid_network_is_rejected_with_line_name_and_remedy() {
+        let error = |text: &str| Edges::parse(text).expect_err("the network is invalid").to_string();
+        assert_eq!(
+            error("# two islands\nh0 s0 1 Gbps 1 us\nh1 s1 1 Gbps 1 us"),
+            "line 3: s1 cannot be reached from s0; add links between switches that connect them"
+        );
+        assert_eq!(
+            error("h0 s0 1 Gbps 1 us\n\nh4000000000 s0 1 Gbps 1 us"),
+            "line 3: there is h4000000000, but h1 has no link; number hosts and switches from zero without gaps"
+        );
+        assert_eq!(
+            error("h0 s1 1 Gbps 1 us"),
+            "line 1: there is s1, but s0 has no link; number hosts and switches from zero without gaps"
+        );
+        assert_eq!(
+            error("h0 s1 1 Gbps 1 us\ns0 s1 1 Gbps 1 us\nh1 s0 1 Gbps 1 us"),
+            "line 3: h1 is at s0, but the host before it is at s1; number the hosts switch by switch: the hosts of s0 \
+             first, then those of s1"
+        );
     }
 }

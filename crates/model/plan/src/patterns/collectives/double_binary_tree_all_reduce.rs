@@ -5,7 +5,9 @@ use super::{Algorithm, Channel, Operation, TransferKind, Transfers};
 /// Each half of the data is summed up along a binary tree to its root, and the sum travels back down. A rank that is an
 /// inner node in one tree is a leaf in the other, so both directions of all links are used.
 ///
-/// The trees are those of NCCL (`src/graph/trees.cc`). Chunks of the data are pipelined.
+/// The trees are those of NCCL (`src/graph/trees.cc`). Chunks of the data are pipelined. As in NCCL, a sender is at most
+/// [`BUFFER_SLOTS`] chunks ahead of its receiver. Without this limit, the leaves send all their data at once, and the
+/// data that comes down the trees waits behind it. This costs 4 to 6 % of the time.
 pub(super) const ALGORITHM: Algorithm = Algorithm {
     name: "double-binary-tree-all-reduce",
     operation: Operation::AllReduce,
@@ -14,12 +16,16 @@ pub(super) const ALGORITHM: Algorithm = Algorithm {
     count_messages: |collective| collective.count_transfers(2, 2 * (collective.ranks.len() - 1)),
     add_transfers: |channel, transfers| {
         let n = channel.ranks();
+        transfers.limit_chunks_ahead(BUFFER_SLOTS);
         let first: Vec<_> = (0..n).map(|rank| parent_in_first_tree(rank, n)).collect();
         let second: Vec<_> = (0..n).map(|rank| parent_in_second_tree(rank, n)).collect();
         add_tree(channel, transfers, 0, &first);
         add_tree(channel, transfers, 1, &second);
     },
 };
+
+/// The number of chunks in the buffer of a connection, which is `NCCL_STEPS` in NCCL.
+const BUFFER_SLOTS: usize = 8;
 
 /// Adds the transfers of one tree, which is given by the parent of each rank. The two trees may contain the same edges,
 /// so each tree has its own connections.

@@ -30,7 +30,13 @@
 //! servers, where each channel uses another NIC of a server.
 //!
 //! A transfer that is larger than a chunk becomes several messages. A message waits only for the messages that wrote to
-//! its own bytes, so chunks are pipelined. Without a chunk size, each transfer is one message.
+//! its own bytes, so chunks are pipelined. Without a chunk size, each transfer is one message. In a double binary tree, a
+//! sender is at most eight chunks ahead of the ACKs, as in NCCL.
+//!
+//! # Rings with many messages
+//!
+//! A ring with more than [`MAX_EXPANDED_MESSAGES`] messages becomes a [`Ring`](crate::rings::Ring), whose messages are
+//! computed when they are due. The run is the same, but the plan has no list of its messages.
 //!
 //! # Repetitions
 //!
@@ -44,6 +50,7 @@ mod all_to_all;
 mod all_to_allv;
 mod broadcast_chain;
 mod broadcast_tree;
+mod compact;
 mod direct_all_gather;
 mod direct_all_reduce;
 mod direct_reduce_scatter;
@@ -63,12 +70,14 @@ mod tests;
 mod transfers;
 
 pub use algorithm::Algorithm;
+pub use compact::MAX_EXPANDED_MESSAGES;
 
 use super::error::{check_above_zero, check_hosts};
 use super::split::check_parts;
 use super::{
     CollectiveInfo, CollectiveRuns, Operation, Pattern, PatternError, Traffic, TrafficClass, count_u32,
 };
+use crate::rings::number_count;
 use crate::traffic::{Amount, Event};
 use poseidon_types::{Bytes, ConnectionId, HostId, MessageId, Picos};
 use transfers::{Span, TransferKind, Transfers};
@@ -160,7 +169,8 @@ impl Collective {
             None => self.size,
         };
         let Algorithm { name, operation, .. } = *self.algorithm;
-        CollectiveInfo { algorithm: name, operation, ranks: count_u32(self.ranks.len()), size }
+        let ranks = count_u32(self.ranks.len());
+        CollectiveInfo { algorithm: name, operation, ranks, size, compute_gap: self.compute_gap }
     }
 
     fn check(&self) -> Result<(), PatternError> {
@@ -181,11 +191,14 @@ impl Collective {
         }
         (self.algorithm.check)(self)?;
         // Each message has a number, and so does each rank in each repetition.
-        let numbers = (self.algorithm.count_messages)(self).max(self.ranks.len() as u64);
-        match numbers.checked_mul(self.repetitions.into()) {
-            Some(numbers) if numbers <= u32::MAX.into() => Ok(()),
-            _ => Err(PatternError::TooManyMessages),
-        }
+        let numbers = self.count_messages().max(self.ranks.len() as u64 * u64::from(self.repetitions));
+        let numbers = self.ring().map_or(numbers, |ring| numbers.max(number_count(&ring)));
+        if numbers <= u32::MAX.into() { Ok(()) } else { Err(PatternError::TooManyMessages) }
+    }
+
+    /// Returns the number of messages in all repetitions. The count saturates.
+    fn count_messages(&self) -> u64 {
+        (self.algorithm.count_messages)(self).saturating_mul(self.repetitions.into())
     }
 
     /// Returns an error if the ranks do not form complete servers, or if no server size is given.
@@ -267,14 +280,21 @@ impl Channel<'_> {
 
 impl Pattern for Collective {
     fn expected_messages(&self) -> f64 {
-        if self.check() == Ok(()) {
-            (self.algorithm.count_messages)(self) as f64 * f64::from(self.repetitions)
-        } else {
-            0.0
+        match self.check() {
+            Ok(()) if self.is_compact() => self.compact_entries() as f64,
+            Ok(()) => self.count_messages() as f64,
+            Err(_) => 0.0,
         }
     }
 
     fn generate(&self, class: &TrafficClass) -> Result<Traffic, PatternError> {
+        if self.is_compact() { self.generate_compact(class) } else { self.generate_expanded(class) }
+    }
+}
+
+impl Collective {
+    /// Generates every message of the collective, even if there are many.
+    pub fn generate_expanded(&self, class: &TrafficClass) -> Result<Traffic, PatternError> {
         self.check()?;
         let transfers = self.transfers();
         let mut traffic = Traffic::default();
@@ -297,9 +317,7 @@ impl Pattern for Collective {
         traffic.collectives.push(CollectiveRuns::new(self.info(), ranks, self.repetitions, receivers));
         Ok(traffic)
     }
-}
 
-impl Collective {
     /// Adds the messages of one repetition and the dependencies between them.
     fn add_repetition(
         &self,
@@ -317,6 +335,9 @@ impl Collective {
         }
         for (prerequisite, dependent) in &transfers.dependencies {
             traffic.add_dependency(id(*dependent), Event::Received, id(*prerequisite));
+        }
+        for (prerequisite, dependent) in &transfers.acknowledgements {
+            traffic.add_dependency(id(*dependent), Event::Acknowledged, id(*prerequisite));
         }
         for transfer_join in &transfers.joins {
             let join = traffic.add_join(Picos::ZERO);

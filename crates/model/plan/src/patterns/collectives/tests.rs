@@ -3,6 +3,7 @@
 use super::transfers::Transfer;
 use super::*;
 use crate::patterns::test_hosts::hosts;
+use crate::rings::RingTable;
 use crate::traffic::Event;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -98,8 +99,14 @@ impl Expected {
 fn received_prerequisites(traffic: &Traffic) -> Vec<Vec<usize>> {
     let mut prerequisites = vec![Vec::new(); traffic.messages.len()];
     for dependency in &traffic.dependencies {
-        assert_eq!(dependency.event, Event::Received);
-        prerequisites[dependency.dependent.index()].push(dependency.prerequisite.index());
+        let (prerequisite, dependent) = (dependency.prerequisite.index(), dependency.dependent.index());
+        match dependency.event {
+            Event::Received => prerequisites[dependent].push(prerequisite),
+            Event::Acknowledged => {
+                let connection = |message: usize| traffic.messages[message].connection;
+                assert_eq!(connection(prerequisite), connection(dependent), "flow control of a connection");
+            }
+        }
     }
     let mut joined = vec![Vec::new(); traffic.joins.len()];
     for event in traffic.joins.prerequisites.iter().filter(|event| event.event == Event::Received) {
@@ -542,8 +549,14 @@ fn dependencies_grow_linearly_with_the_messages() {
 
 #[test]
 fn large_collectives_can_be_generated() {
-    let ring = generate(&collective("ring-all-reduce", 512, 1 << 30)).into_plan_order();
-    assert_eq!((ring.messages.len(), ring.dependencies.len()), (523_264, 512 * 1_021));
+    let ring = collective("ring-all-reduce", 512, 1 << 30);
+    let expanded = ring.generate_expanded(&TrafficClass::new(1, "ring")).expect("the pattern is valid");
+    let expanded = expanded.into_plan_order();
+    assert_eq!((expanded.messages.len(), expanded.dependencies.len()), (523_264, 512 * 1_021));
+    let ring = generate(&collective("ring-all-reduce", 4_096, 1 << 30)).into_plan_order();
+    assert_eq!((ring.connections.len(), ring.messages.len(), ring.rings.len()), (4_096, 0, 1));
+    let layouts = RingTable::new(&ring.rings, Bytes::new(4_096));
+    assert_eq!(layouts.layouts()[0].message_count(), 33_546_240);
     let all = generate(&collective("all-to-all", 1_024, 1 << 30)).into_plan_order();
     assert_eq!((all.messages.len(), all.dependencies.len()), (1_024 * 1_023, 0));
     let direct = generate(&collective("direct-all-reduce", 512, 1 << 30)).into_plan_order();

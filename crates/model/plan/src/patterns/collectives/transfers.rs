@@ -110,13 +110,17 @@ type Segments = BTreeMap<u64, Segment>;
 pub(super) struct Transfers {
     pub(super) messages: Vec<Transfer>,
     pub(super) connections: Vec<RankConnection>,
-    /// Each entry is a prerequisite and the message that waits for it.
+    /// Each entry is a prerequisite and the message that waits until it is received.
     pub(super) dependencies: Vec<(u32, u32)>,
+    /// Each entry is a prerequisite and the message that waits until it is acknowledged.
+    pub(super) acknowledgements: Vec<(u32, u32)>,
     pub(super) joins: Vec<TransferJoin>,
     /// The size of the largest message.
     chunk: u64,
     channel: u32,
     lane: u32,
+    /// The number of unacknowledged chunks of a transfer.
+    max_chunks_ahead: usize,
     /// The current channel's connections by lane, sender and receiver.
     open_connections: BTreeMap<(u32, u32, u32), u32>,
     /// What each rank has received in the current channel.
@@ -134,10 +138,12 @@ impl Transfers {
             messages: Vec::new(),
             connections: Vec::new(),
             dependencies: Vec::new(),
+            acknowledgements: Vec::new(),
             joins: Vec::new(),
             chunk: chunk.map_or(u64::MAX, Bytes::get),
             channel: 0,
             lane: 0,
+            max_chunks_ahead: usize::MAX,
             open_connections: BTreeMap::new(),
             received: vec![Segments::new(); ranks],
             applied: 0,
@@ -160,15 +166,28 @@ impl Transfers {
         self.lane = lane;
     }
 
+    /// Limits the number of chunks that a sender is ahead of its receiver. A chunk waits until the chunk that many
+    /// chunks before it is acknowledged.
+    pub(super) fn limit_chunks_ahead(&mut self, chunks: usize) {
+        self.max_chunks_ahead = chunks;
+    }
+
     /// Sends a range of bytes from one rank to another. The sender waits for what it received in earlier steps.
     pub(super) fn send(&mut self, from: usize, to: usize, span: Span, kind: TransferKind) {
         self.apply_finished_steps();
         let connection = self.find_or_add_connection(count_u32(from), count_u32(to));
+        let first = self.messages.len();
         let mut start = span.start;
         while start < span.end {
             let piece = Span { start, end: start + self.chunk.min(span.end - start) };
             if kind != TransferKind::Exchange {
                 self.add_dependencies(count_u32(self.messages.len()), from, piece);
+            }
+            let message = self.messages.len();
+            if let Some(earlier) =
+                message.checked_sub(self.max_chunks_ahead).filter(|earlier| *earlier >= first)
+            {
+                self.acknowledgements.push((count_u32(earlier), count_u32(message)));
             }
             let (from, to) = (count_u32(from), count_u32(to));
             self.messages.push(Transfer { from, to, connection, span: piece, kind });
@@ -185,7 +204,8 @@ impl Transfers {
     pub(super) fn dependent_mask(&self) -> Vec<bool> {
         let mut is_dependent = vec![false; self.messages.len()];
         let joined = self.joins.iter().flat_map(|join| &join.dependents);
-        for message in self.dependencies.iter().map(|(_, dependent)| dependent).chain(joined) {
+        let waiting = self.dependencies.iter().chain(&self.acknowledgements);
+        for message in waiting.map(|(_, dependent)| dependent).chain(joined) {
             is_dependent[*message as usize] = true;
         }
         is_dependent
@@ -321,6 +341,17 @@ mod tests {
         let sizes: Vec<u64> = transfers.messages.iter().map(|message| message.span.len()).collect();
         assert_eq!(sizes, [4, 4, 2, 4, 4, 2]);
         assert_eq!(transfers.dependencies, [(0, 3), (1, 4), (2, 5)]);
+    }
+
+    #[test]
+    fn chunk_waits_for_the_acknowledgement_of_an_earlier_chunk() {
+        let mut transfers = Transfers::new(3, Some(Bytes::new(2)));
+        transfers.limit_chunks_ahead(3);
+        transfers.send(0, 1, Span::new(10), Copy);
+        transfers.send(0, 2, Span::new(7), Copy);
+        assert_eq!(transfers.acknowledgements, [(0, 3), (1, 4), (5, 8)]);
+        let expected = [false, false, false, true, true, false, false, false, true];
+        assert_eq!(transfers.dependent_mask(), expected);
     }
 
     #[test]
