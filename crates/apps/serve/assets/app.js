@@ -117,6 +117,10 @@ class App {
     if (draft.text !== this.first.text) byId("chooser").selectedIndex = -1;
     this.load(draft.name, draft.text);
     this.loaded = draft.loaded;
+    if (draft.text !== draft.loaded) {
+      this.keepEdited();
+      byId("chooser").value = "edited:";
+    }
     return true;
   }
 
@@ -135,6 +139,8 @@ class App {
     const [kind, name] = [value.slice(0, value.indexOf(":")), value.slice(value.indexOf(":") + 1)];
     const previous = this.edited;
     this.keepEdited();
+    byId("seeds").value = "";
+    this.showWelcome();
     let text;
     try {
       if (kind === "first") text = this.first.text;
@@ -145,6 +151,16 @@ class App {
       return this.showProblem({ message: error.message });
     }
     this.load(kind === "first" ? this.first.name : kind === "new" ? "my-scenario" : name.replace(/\.toml$/, ""), text);
+  }
+
+  /** Shows the description of the scenario instead of an earlier result. A run in progress stays in view. */
+  showWelcome() {
+    if (!byId("stop").disabled) return;
+    this.abort?.abort();
+    this.grid.clear();
+    byId("result").replaceChildren();
+    byId("status").hidden = true;
+    byId("welcome").hidden = false;
   }
 
   /** Returns what the server needs to check or run the scenario. */
@@ -226,8 +242,12 @@ class App {
     for (const box of boxes) {
       box.addEventListener("change", () => {
         const selected = boxes.filter((other) => other.checked).map((other) => other.value);
-        if (selected.length === 0) box.checked = true;
-        else this.selection.set(name, selected.length < values.length ? selected : null);
+        if (selected.length === 0) {
+          box.checked = true;
+          byId("estimate").textContent = `at least one value of ${name} must run`;
+          return;
+        }
+        this.selection.set(name, selected.length < values.length ? selected : null);
         this.check();
       });
     }
@@ -241,14 +261,15 @@ class App {
     const range = element("input", { type: "range", min: numbers[0], max: numbers[numbers.length - 1], step, value: chosen ? Number.parseFloat(chosen[0]) : numbers[0], "aria-label": `One value of ${name}` });
     const output = element("output", {});
     const text = () => format(Number(range.value)) + (unit ? ` ${unit}` : "");
+    const list = `${numbers.map(format).join(", ")}${unit ? ` ${unit}` : ""}`;
     const update = () => {
-      output.textContent = all.checked ? `${numbers.length} values` : text();
+      output.textContent = all.checked ? list : text();
       this.selection.set(name, all.checked ? null : [text()]);
     };
     const recheck = debounce(200, () => this.check());
     range.addEventListener("input", () => { all.checked = false; update(); recheck(); });
     all.addEventListener("change", () => { update(); recheck(); });
-    output.textContent = all.checked ? `${numbers.length} values` : text();
+    output.textContent = all.checked ? list : text();
     return [element("label", {}, all, " all"), range, " ", output];
   }
 
@@ -274,7 +295,9 @@ class App {
   async resume() {
     const runs = await this.loadRuns();
     const active = runs.find((run) => run.status === "running") ?? runs.find((run) => run.status === "queued");
+    const latest = runs.filter((run) => run.hasResult).sort((a, b) => b.id - a.id)[0];
     if (active) this.follow(active);
+    else if (latest) await this.open(latest);
   }
 
   /** Shows a run while it is in progress, and then its result. */
@@ -287,7 +310,8 @@ class App {
     byId("result").replaceChildren();
     byId("welcome").hidden = true;
     byId("status").hidden = false;
-    byId("run-title").textContent = job.title || job.name;
+    byId("run-title").textContent = `Run ${job.id}: ${job.title || job.name}`;
+    byId("answer").replaceChildren();
     byId("run-problem").textContent = "";
     byId("progress").value = 0;
     byId("progress-text").textContent = "starting";
@@ -337,6 +361,7 @@ class App {
     const answer = await request(`/api/runs/${id}`).catch((error) => ({ problem: { message: error.message } }));
     if (answer.problem) byId("run-problem").textContent = answer.problem.message;
     if (answer.result) {
+      byId("answer").replaceChildren(...renderAnswer(answer.result));
       renderResult(byId("result"), answer.result, this.lab);
       this.grid.draw();
       if (byId("charts").dataset.points === "0") plotStoredSeries(this.grid, answer.result);
@@ -356,7 +381,8 @@ class App {
     this.grid.clear();
     byId("welcome").hidden = true;
     byId("status").hidden = false;
-    byId("run-title").textContent = answer.result?.title ?? run.label;
+    byId("run-title").textContent = `${run.id === undefined ? "" : `Run ${run.id}: `}${answer.result?.title ?? run.label}`;
+    byId("answer").replaceChildren(...(answer.result ? renderAnswer(answer.result) : []));
     byId("progress").value = 1;
     byId("progress-text").textContent = run.status ?? "stored";
     byId("run-note").textContent = "";

@@ -138,6 +138,8 @@ class Completer {
       [, name, rest] = nested;
     }
     const isOpen = (rest.match(/"/g) ?? []).length % 2 === 1;
+    // A text that has its closing quote is complete.
+    if (!isOpen && /"\s*$/.test(rest)) return null;
     const prefix = isOpen ? rest.slice(rest.lastIndexOf('"') + 1) : /[\w.-]*$/.exec(rest)[0];
     const closing = text[position] === '"' ? "" : '"';
     const insert = (option) => (isOpen ? option.name + closing : option.isText ? `"${option.name}"` : option.name);

@@ -14,12 +14,24 @@ function renderResult(container, result, lab) {
   if (result.omissions) note.push(`quick form: ${result.omissions}`);
   parts.push(element("p", { class: "muted small" }, note.join("; ")));
   if (result.about) parts.push(element("details", {}, element("summary", {}, "About this scenario"), element("p", {}, result.about)));
-  if (result.verdicts.length > 0) parts.push(element("h3", {}, "Claims"), renderVerdicts(result.verdicts));
+  if (result.verdicts.length > 0) parts.push(element("h3", { id: "claims" }, "Claims"), renderVerdicts(result.verdicts));
   parts.push(...renderNumbers(result));
   const figures = result.figures.filter((figure) => figure.svg);
   if (figures.length > 0) parts.push(element("h3", {}, "Figures"), element("div", { class: "figures" }, ...figures.map((figure) => renderFigure(figure, lab))));
   parts.push(element("h3", {}, "Files"), ...renderFiles(result, lab));
   container.replaceChildren(...parts);
+}
+
+/** Says in one sentence how many claims hold, and links to them. */
+function renderAnswer(result) {
+  const { verdicts } = result;
+  if (verdicts.length === 0) return [];
+  const count = (outcome) => verdicts.filter((verdict) => verdict.outcome === outcome).length;
+  const others = ["fails", "not comparable", "not run"].filter((outcome) => count(outcome) > 0).map((outcome) => `${count(outcome)}: ${outcome}`);
+  const text = others.length === 0
+    ? `${verdicts.length === 1 ? "The claim holds" : `All ${verdicts.length} claims hold`}: ${verdicts[0].claim} (${verdicts[0].metric} ${verdicts[0].measured}). `
+    : `${count("holds")} of ${verdicts.length} claims hold (${others.join(", ")}). `;
+  return [element("b", {}, text), element("a", { href: "#claims" }, "All claims and numbers")];
 }
 
 /** Colours an outcome; the word says the same. */
@@ -29,10 +41,10 @@ function outcomeCell(outcome) {
 
 function renderVerdicts(verdicts) {
   const rows = verdicts.map((verdict) => [
-    verdict.claim, verdict.paper, verdict.condition, verdict.measured,
+    verdict.claim, verdict.paper, verdict.metric, verdict.condition, verdict.measured,
     element("span", {}, outcomeCell(verdict.outcome), verdict.note ? element("span", { class: "muted small" }, ` ${verdict.note}`) : null),
   ]);
-  return buildTable("Claims and verdicts", ["claim", "the paper", "condition", "measured", "verdict"], rows);
+  return buildTable("Claims and verdicts", ["claim", "the paper", "metric", "condition", "measured", "verdict"], rows);
 }
 
 /** Formats the value of a metric in a cell. */

@@ -10,9 +10,7 @@ use core::time::Duration;
 use poseidon_lab::judge::cell_name;
 use poseidon_lab::resolve::ResolvedRun;
 use poseidon_lab::study::RunId;
-use poseidon_plan::records::{
-    DecisionRow, DropRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
-};
+use poseidon_plan::records::{DropRow, MessageRow, Progress, QueueRow, ReceiverRow, Sink};
 use poseidon_plan::topology::SwitchPort;
 use poseidon_types::Picos;
 use std::collections::BTreeMap;
@@ -196,8 +194,6 @@ impl Sink for LiveSink<'_> {
         }
     }
 
-    fn record_received(&mut self, _: ReceivedRow) {}
-
     fn record_drop(&mut self, row: DropRow) {
         self.advance(row.time);
         self.drops.count += 1;
@@ -211,16 +207,12 @@ impl Sink for LiveSink<'_> {
         }
     }
 
-    fn record_sender(&mut self, _: SenderRow) {}
-
     fn record_receiver(&mut self, row: ReceiverRow) {
         self.advance(row.time);
         if let Some((rate, position)) = self.connections.get(&row.connection.get()) {
             self.rates[*rate].received[*position].0 = row.received.get();
         }
     }
-
-    fn record_decision(&mut self, _: DecisionRow) {}
 
     fn on_progress(&mut self, progress: Progress) -> ControlFlow<()> {
         self.advance(progress.now);

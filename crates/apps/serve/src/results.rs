@@ -219,7 +219,8 @@ fn describe_verdict(verdict: &Verdict) -> Value {
         .map(|cell| json!([cell.cell, format_cell(cell), outcome_word(cell.outcome)]))
         .collect();
     json!({
-        "claim": verdict.claim, "paper": verdict.paper, "condition": verdict.condition,
+        "claim": verdict.claim, "paper": verdict.paper, "metric": verdict.metric,
+        "condition": verdict.condition,
         "measured": format_measured(verdict), "outcome": outcome_word(verdict.outcome),
         "gating": verdict.gating, "note": verdict.note.trim(), "cells": cells,
     })

@@ -5,9 +5,7 @@
 //!
 //! The example prints the tables in `docs/below-one-packet.md`.
 
-use poseidon_plan::records::{
-    DecisionRow, DropRow, MemorySink, MessageRow, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
-};
+use poseidon_plan::records::{MemorySink, QueueRow, ReceiverRow, Sink};
 use poseidon_plan::switch::{DelayCarrier, Stamp};
 use poseidon_plan::traffic::Amount;
 use poseidon_plan::{Backend, Plan, Topology};
@@ -218,12 +216,6 @@ impl Sink for SecondHalf {
             self.received.push(row.received.get());
         }
     }
-
-    fn record_message(&mut self, _: MessageRow) {}
-    fn record_received(&mut self, _: ReceivedRow) {}
-    fn record_drop(&mut self, _: DropRow) {}
-    fn record_sender(&mut self, _: SenderRow) {}
-    fn record_decision(&mut self, _: DecisionRow) {}
 }
 
 /// Returns the time in us from `start` until the last connection's rate over 50 us reaches `gbps`.

@@ -4,9 +4,7 @@ use core::num::NonZeroU32;
 use core::ops::ControlFlow;
 use poseidon_plan::link_changes::LinkEvent;
 use poseidon_plan::recording::Recording;
-use poseidon_plan::records::{
-    DecisionRow, DropRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
-};
+use poseidon_plan::records::{Progress, Sink};
 use poseidon_plan::switch::Pause;
 use poseidon_plan::traffic::Connection;
 use poseidon_plan::{Backend, Plan, PlanError, Report, SwitchPort};
@@ -390,12 +388,4 @@ fn choose_thread_count(plan: &Plan) -> u32 {
 /// instead.
 struct NullSink;
 
-impl Sink for NullSink {
-    fn record_message(&mut self, _: MessageRow) {}
-    fn record_received(&mut self, _: ReceivedRow) {}
-    fn record_drop(&mut self, _: DropRow) {}
-    fn record_queue(&mut self, _: QueueRow) {}
-    fn record_sender(&mut self, _: SenderRow) {}
-    fn record_receiver(&mut self, _: ReceiverRow) {}
-    fn record_decision(&mut self, _: DecisionRow) {}
-}
+impl Sink for NullSink {}

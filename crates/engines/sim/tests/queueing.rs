@@ -2,9 +2,7 @@
 //! recursion for each packet and with the Pollaczek-Khinchine mean for M/D/1.
 
 use core::num::NonZeroU32;
-use poseidon_plan::records::{
-    DecisionRow, DropRow, MessageRow, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
-};
+use poseidon_plan::records::{DropRow, MessageRow, Sink};
 use poseidon_plan::switch::PerQueue;
 use poseidon_plan::traffic::{Amount, Message};
 use poseidon_plan::{Backend, Link, Plan, Topology};
@@ -33,11 +31,6 @@ impl Sink for WaitingTimes<'_> {
     fn record_drop(&mut self, row: DropRow) {
         panic!("a packet was dropped: {row:?}");
     }
-    fn record_received(&mut self, _: ReceivedRow) {}
-    fn record_queue(&mut self, _: QueueRow) {}
-    fn record_sender(&mut self, _: SenderRow) {}
-    fn record_receiver(&mut self, _: ReceiverRow) {}
-    fn record_decision(&mut self, _: DecisionRow) {}
 }
 
 /// Builds a plan with Poisson arrivals whose offered load is `load` times the shared link's capacity.

@@ -5,9 +5,7 @@ use crate::rate_mismatch::RateMismatch;
 use core::fmt::{self, Display};
 use core::ops::ControlFlow;
 use core::time::Duration;
-use poseidon_plan::records::{
-    DecisionRow, DropRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
-};
+use poseidon_plan::records::{Progress, Sink};
 use poseidon_plan::{Backend, Plan};
 use poseidon_types::Bytes;
 use std::collections::BTreeMap;
@@ -303,14 +301,6 @@ struct SpeedSink {
 }
 
 impl Sink for SpeedSink {
-    fn record_message(&mut self, _: MessageRow) {}
-    fn record_received(&mut self, _: ReceivedRow) {}
-    fn record_drop(&mut self, _: DropRow) {}
-    fn record_queue(&mut self, _: QueueRow) {}
-    fn record_sender(&mut self, _: SenderRow) {}
-    fn record_receiver(&mut self, _: ReceiverRow) {}
-    fn record_decision(&mut self, _: DecisionRow) {}
-
     fn on_progress(&mut self, progress: Progress) -> ControlFlow<()> {
         let point = (self.started.elapsed(), progress.packet_hops);
         let first = *self.first.get_or_insert(point);

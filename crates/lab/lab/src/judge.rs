@@ -36,6 +36,9 @@ pub struct Verdict {
     pub claim: String,
     /// Where the paper makes the claim.
     pub paper: String,
+    /// The measured metric, as an expression. It is not stored; published verdicts lack it.
+    #[serde(skip)]
+    pub metric: String,
     /// The condition, in words.
     #[serde(rename = "must")]
     pub condition: String,
@@ -82,6 +85,7 @@ pub fn judge(claim: &ClaimSpec, runs: &[RunSummary]) -> Result<Verdict, ClaimErr
     let mut verdict = Verdict {
         claim: claim.says.clone(),
         paper: claim.paper.clone(),
+        metric: claim.metric.clone(),
         condition: condition.to_string(),
         paper_value: claim.near,
         gating: claim.gating,

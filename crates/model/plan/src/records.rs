@@ -6,22 +6,22 @@ use poseidon_types::{
     BitRate, Bytes, ConnectionId, HopStack, MaxHopDelay, MessageId, Nanos, Packets, Picos, PortId, SwitchId,
 };
 
-/// Receives a run's rows in chronological order.
+/// Receives a run's rows in chronological order. By default, a sink ignores a row.
 pub trait Sink {
     /// Records a fully acknowledged message.
-    fn record_message(&mut self, row: MessageRow);
+    fn record_message(&mut self, _: MessageRow) {}
     /// Records a fully received message.
-    fn record_received(&mut self, row: ReceivedRow);
+    fn record_received(&mut self, _: ReceivedRow) {}
     /// Records a dropped packet.
-    fn record_drop(&mut self, row: DropRow);
+    fn record_drop(&mut self, _: DropRow) {}
     /// Records a sample of a watched port.
-    fn record_queue(&mut self, row: QueueRow);
+    fn record_queue(&mut self, _: QueueRow) {}
     /// Records a sample of a watched connection at its sender.
-    fn record_sender(&mut self, row: SenderRow);
+    fn record_sender(&mut self, _: SenderRow) {}
     /// Records a sample of a watched connection at its receiver.
-    fn record_receiver(&mut self, row: ReceiverRow);
+    fn record_receiver(&mut self, _: ReceiverRow) {}
     /// Records one ACK's input to a watched connection's law and the law's decision.
-    fn record_decision(&mut self, row: DecisionRow);
+    fn record_decision(&mut self, _: DecisionRow) {}
 
     /// Records an ECN mark. Only a [recording](crate::recording::Recording) has these and the following rows.
     fn record_mark(&mut self, _: MarkRow) {}

@@ -3,9 +3,7 @@
 use super::network::MapNetwork;
 use super::rates::RateSchedule;
 use core::ops::Range;
-use poseidon_plan::records::{
-    DecisionRow, DropRow, MessageRow, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
-};
+use poseidon_plan::records::{DropRow, MessageRow, QueueRow, Sink};
 use poseidon_plan::{Plan, SwitchPort};
 use poseidon_types::{Bytes, Picos};
 
@@ -281,11 +279,6 @@ impl Sink for MapSink<'_> {
     fn record_drop(&mut self, _: DropRow) {
         self.samples.drops += 1;
     }
-
-    fn record_received(&mut self, _: ReceivedRow) {}
-    fn record_sender(&mut self, _: SenderRow) {}
-    fn record_receiver(&mut self, _: ReceiverRow) {}
-    fn record_decision(&mut self, _: DecisionRow) {}
 }
 
 #[cfg(test)]

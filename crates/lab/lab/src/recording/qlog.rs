@@ -11,10 +11,7 @@
 use super::error::RecordingError;
 use crate::resolve::ResolvedRun;
 use core::ops::ControlFlow;
-use poseidon_plan::records::{
-    DecisionRow, DropRow, LawStateRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow,
-    Sink,
-};
+use poseidon_plan::records::{LawStateRow, Progress, Sink};
 use poseidon_types::{BitRate, Bytes, ConnectionId, Nanos};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -151,14 +148,6 @@ fn milliseconds(time: Nanos) -> f64 {
 }
 
 impl Sink for QlogSink<'_> {
-    fn record_message(&mut self, _: MessageRow) {}
-    fn record_received(&mut self, _: ReceivedRow) {}
-    fn record_drop(&mut self, _: DropRow) {}
-    fn record_queue(&mut self, _: QueueRow) {}
-    fn record_sender(&mut self, _: SenderRow) {}
-    fn record_receiver(&mut self, _: ReceiverRow) {}
-    fn record_decision(&mut self, _: DecisionRow) {}
-
     fn record_law_state(&mut self, row: LawStateRow) {
         if self.error.is_some() {
             return;

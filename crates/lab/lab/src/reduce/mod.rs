@@ -21,9 +21,7 @@ use crate::summary::{PhaseSummary, Summary};
 use decisions::DecisionLog;
 use links::LinkLog;
 use message_log::{MessageLatency, MessageLog};
-use poseidon_plan::records::{
-    DecisionRow, DropRow, MessageRow, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
-};
+use poseidon_plan::records::{DecisionRow, MessageRow, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink};
 use poseidon_plan::{Plan, Report};
 use poseidon_types::{ConnectionId, Picos};
 use queues::QueueLog;
@@ -295,8 +293,6 @@ impl Sink for Reducer<'_> {
     fn record_received(&mut self, row: ReceivedRow) {
         self.messages.on_received(&row);
     }
-
-    fn record_drop(&mut self, _: DropRow) {}
 
     fn record_queue(&mut self, row: QueueRow) {
         self.queues.record(self.resolved, &row);

@@ -15,7 +15,9 @@ use poseidon_types::HostId;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the error message documents each variant and its fields")]
 pub enum SelectionError {
-    #[error("{text:?}: there is no host {host} in rack {rack}, which has {hosts}; there are {racks} racks")]
+    #[error(
+        "{text:?}: there is no host {host} in rack {rack}, which has {hosts}; there are {racks} racks, from 0"
+    )]
     UnknownHost { text: String, host: u32, rack: u32, hosts: usize, racks: u32 },
     #[error("{text:?}: there are only {hosts} hosts")]
     TooFewHosts { text: String, hosts: u32 },
@@ -216,7 +218,7 @@ mod tests {
         let message = |text| select(text).expect_err("the hosts do not exist").to_string();
         assert_eq!(
             message("rack4.host0"),
-            "\"rack4.host0\": there is no host 0 in rack 4, which has 0; there are 4 racks"
+            "\"rack4.host0\": there is no host 0 in rack 4, which has 0; there are 4 racks, from 0"
         );
         assert_eq!(message("host[0-96]"), "\"host[0-96]\": there are only 96 hosts");
         assert!(message("rack[3-1].host0").contains("backwards"));

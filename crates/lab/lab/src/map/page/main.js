@@ -32,7 +32,7 @@ function showLegend(drawing, data) {
   };
   const bounds = Array.from({ length: LEVELS }, (_, i) => [i + 1, Math.round((100 * i) / LEVELS), Math.round((100 * (i + 1)) / LEVELS)]);
   const items = [item("idle", 26, 12, line(0))];
-  for (const [level, from, to] of bounds.filter(([level]) => level % 2 === 1)) items.push(item(`load ${from} to ${to} %`, 26, 12, line(level)));
+  for (const [level, from, to] of bounds) items.push(item(`load ${from} to ${to} %`, 26, 12, line(level)));
   items.push(item("down", 26, 12, line(LEVELS + 1, [5, 3])), item("not sampled", 26, 12, line(0, [1.5, 3])));
   const queues = data.maxQueue > 0 ? [0.05, 1] : [];
   for (const share of queues) items.push(item(`queue ${formatBytes(share * data.maxQueue)}`, 20, 20, dot(share)));

@@ -7,10 +7,7 @@ use crate::resolve::ResolvedRun;
 use core::ops::ControlFlow;
 use poseidon_plan::Plan;
 use poseidon_plan::recording::NodePort;
-use poseidon_plan::records::{
-    DecisionRow, DropRow, MessageRow, PacketEvent, PacketRow, Progress, QueueRow, ReceivedRow, ReceiverRow,
-    SenderRow, Sink,
-};
+use poseidon_plan::records::{PacketEvent, PacketRow, Progress, Sink};
 use poseidon_plan::topology::Node;
 use poseidon_types::BitRate;
 use std::io::{self, Write};
@@ -106,14 +103,6 @@ fn describe_port(plan: &Plan, port: NodePort) -> Interface {
 }
 
 impl<W: Write> Sink for PcapngSink<'_, W> {
-    fn record_message(&mut self, _: MessageRow) {}
-    fn record_received(&mut self, _: ReceivedRow) {}
-    fn record_drop(&mut self, _: DropRow) {}
-    fn record_queue(&mut self, _: QueueRow) {}
-    fn record_sender(&mut self, _: SenderRow) {}
-    fn record_receiver(&mut self, _: ReceiverRow) {}
-    fn record_decision(&mut self, _: DecisionRow) {}
-
     fn record_packet(&mut self, row: PacketRow) {
         if self.error.is_some() {
             return;

@@ -10,8 +10,8 @@ use core::ops::ControlFlow;
 use poseidon_plan::SwitchPort;
 use poseidon_plan::recording::NodePort;
 use poseidon_plan::records::{
-    DecisionRow, DropRow, LawStateRow, MarkRow, MessageRow, PauseRow, Progress, QueueRow, ReceivedRow,
-    ReceiverRow, SenderRow, Sink,
+    DropRow, LawStateRow, MarkRow, MessageRow, PauseRow, Progress, QueueRow, ReceivedRow, ReceiverRow,
+    SenderRow, Sink,
 };
 use poseidon_plan::topology::Node;
 use poseidon_types::{BitRate, Bytes, ConnectionId, HostId, MessageId, Nanos, Packets, Picos, SwitchId};
@@ -357,8 +357,6 @@ impl<W: Write> Sink for PerfettoSink<'_, W> {
             self.count(owner, row.time, [(GOODPUT, rate)]);
         }
     }
-
-    fn record_decision(&mut self, _: DecisionRow) {}
 
     fn record_mark(&mut self, row: MarkRow) {
         let port = SwitchPort::new(row.switch, row.port);

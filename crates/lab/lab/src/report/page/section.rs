@@ -139,9 +139,12 @@ fn push_claim_list(html: &mut String, report: &StudyReport, id: &str) {
         push_gate(html, verdict);
         push(html, format_args!(" {}</p>\n<dl>", Escaped(&verdict.claim)));
         let measured = format_measured(verdict);
-        for (label, text) in
-            [("paper", verdict.paper.as_str()), ("ours", &measured), ("required", &verdict.condition)]
-        {
+        for (label, text) in [
+            ("paper", verdict.paper.as_str()),
+            ("metric", &verdict.metric),
+            ("ours", &measured),
+            ("required", &verdict.condition),
+        ] {
             if !text.is_empty() {
                 push(html, format_args!("<div><dt>{label}</dt><dd>{}</dd></div>", Escaped(text)));
             }

@@ -27,6 +27,7 @@ pub(in crate::report) fn verdict(claim: &str, outcome: Outcome, gating: bool) ->
         outcome,
     };
     Verdict {
+        metric: String::new(),
         claim: claim.into(),
         paper: "2".into(),
         condition: "below 1".into(),
@@ -113,6 +114,7 @@ fn hostile_text_cannot_leave_its_element() {
         }),
     );
     study.verdicts = vec![Verdict {
+        metric: hostile.into(),
         claim: hostile.into(),
         paper: hostile.into(),
         condition: hostile.into(),
