@@ -97,6 +97,7 @@ test("the quickstart shows its first points within a second of pressing Run", as
 });
 
 test("the result has claims, numbers, figures and files", async () => {
+  await waitForText("#answer", "All 2 claims hold: Poseidon's victim gets its fair share \\(victim.share ");
   const claims = await page.$$eval("#result table:first-of-type .outcome", (nodes) => nodes.map((node) => node.textContent));
   assert.deepEqual(claims, ["holds", "holds"]);
   const charts = await page.$$eval("#charts figcaption", (nodes) => nodes.map((node) => node.textContent));
@@ -152,6 +153,15 @@ test("an error is shown at its line, and the text is completed from the schema",
   assert.match(await page.$eval("#text", (area) => area.value), /\nspray = true$/);
   await setText(original);
   await waitForText("#estimate", "nothing to compute");
+});
+
+test("typing finished values does not accept completions", async () => {
+  const before = await page.$eval("#text", (area) => area.value);
+  await setText("");
+  await page.focus("#text");
+  await page.keyboard.type('[laws.careful]\nbase = "poseidon"\nstep = 0.1\n');
+  assert.equal(await page.$eval("#text", (area) => area.value), '[laws.careful]\nbase = "poseidon"\nstep = 0.1\n');
+  await setText(before);
 });
 
 test("the values of a sweep change what runs, and two runs are compared", async () => {
