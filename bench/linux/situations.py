@@ -20,7 +20,19 @@ import time
 from dataclasses import dataclass, field
 
 SENDER, ROUTER, RECEIVER = "situations-s", "situations-r", "situations-d"
-CGROUP = "/sys/fs/cgroup/poseidon-situations"
+
+
+def cgroup_folder():
+    """Returns a folder for the cgroup, in the mounted cgroup2 file system."""
+    with open("/proc/mounts", encoding="utf-8") as mounts:
+        for line in mounts:
+            _, folder, kind, *_ = line.split()
+            if kind == "cgroup2":
+                return f"{folder}/poseidon-situations"
+    sys.exit("situations: no cgroup2 file system is mounted")
+
+
+CGROUP = cgroup_folder()
 CONTROLS = ("poseidon", "cubic", "bbr")
 
 
@@ -94,8 +106,14 @@ def build_path(situation):
     burst = max(situation.rate * 1000 // 8, 10 * situation.mtu)
     inside(ROUTER, "tc", "qdisc", "add", "dev", "to2", "root", "tbf", "rate", f"{situation.rate}mbit", "burst", str(burst), "limit", str(limit))
     if situation.loss_percent:
-        rules = ("table inet loss { chain forward { type filter hook forward priority 0; "
-                 f'iifname "to1" meta l4proto tcp numgen random mod 100 < {situation.loss_percent} drop; }} }}')
+        rules = f"""
+            table inet loss {{
+                chain forward {{
+                    type filter hook forward priority 0;
+                    iifname "to1" meta l4proto tcp numgen random mod 100 < {situation.loss_percent} drop
+                }}
+            }}
+        """
         inside(ROUTER, "nft", "-f", "-", input=rules)
 
 
@@ -150,9 +168,9 @@ def measure(situation, control, arguments):
     """Returns goodput in Mbit/s and the machine's busy seconds per Gbit."""
     ours = control == "poseidon"
     remote = situation.rate is not None
-    if remote:
-        build_path(situation)
     try:
+        if remote:
+            build_path(situation)
         if ours:
             os.makedirs(CGROUP, exist_ok=True)
             rate = f"{situation.rate} Mbps" if remote else "10 Gbps"
@@ -171,7 +189,7 @@ def measure(situation, control, arguments):
         return rate, busy / (rate * (arguments.time + 1) / 1000)
     finally:
         if ours:
-            run(arguments.poseidon, "tcp", "disable", "--cgroup", CGROUP, check=False)
+            run(arguments.poseidon, "tcp", "disable", check=False)
         remove_path()
 
 
