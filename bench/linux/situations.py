@@ -190,6 +190,8 @@ def measure(situation, control, arguments):
     finally:
         if ours:
             run(arguments.poseidon, "tcp", "disable", check=False)
+        if situation.stamps and ours:
+            inside(ROUTER, arguments.poseidon, "switch", "detach", "--dev", "to2", check=False)
         remove_path()
 
 
