@@ -55,7 +55,7 @@ pub enum Method {
 /// Why a comparison is inconclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
-pub enum Doubt {
+pub enum InconclusiveReason {
     /// The interval of the worsening contains the margin, or the test is not significant.
     #[error("the values vary too much between seeds to decide")]
     Noise,
@@ -79,7 +79,7 @@ pub struct Decision {
     /// The verdict.
     pub verdict: Verdict,
     /// Why the verdict is inconclusive.
-    pub doubt: Option<Doubt>,
+    pub inconclusive_because: Option<InconclusiveReason>,
     /// The test.
     pub method: Method,
     /// The estimated worsening.
@@ -132,30 +132,35 @@ fn judge(
         return Decision { adjusted_p: None, ..decision(Verdict::Pass, None, Method::Identical, evidence) };
     }
     let Some(found) = evidence else {
-        return decision(Verdict::Inconclusive, Some(Doubt::NoValues), Method::NoValues, None);
+        return decision(Verdict::Inconclusive, Some(InconclusiveReason::NoValues), Method::NoValues, None);
     };
     let margin = rule.margin.value();
     let is_significant = adjusted_p.is_some_and(|p| p <= alpha.fail);
     let is_worse = found.worsening > margin;
-    let (verdict, doubt) = match found.bounds {
+    let (verdict, inconclusive_because) = match found.bounds {
         _ if is_significant && is_worse => (Verdict::Fail, None),
         Some([_, upper]) if upper < margin && comparison.is_incomplete => {
-            (Verdict::Inconclusive, Some(Doubt::Incomplete))
+            (Verdict::Inconclusive, Some(InconclusiveReason::Incomplete))
         }
         Some([_, upper]) if upper < margin => (Verdict::Pass, None),
         Some([lower, _]) if is_worse && lower > 0.0 && !alpha.can_fail => {
-            (Verdict::Inconclusive, Some(Doubt::TooManyTests))
+            (Verdict::Inconclusive, Some(InconclusiveReason::TooManyTests))
         }
-        Some(_) => (Verdict::Inconclusive, Some(Doubt::Noise)),
-        None => (Verdict::Inconclusive, Some(Doubt::TooFewValues)),
+        Some(_) => (Verdict::Inconclusive, Some(InconclusiveReason::Noise)),
+        None => (Verdict::Inconclusive, Some(InconclusiveReason::TooFewValues)),
     };
-    Decision { adjusted_p, ..decision(verdict, doubt, found.method, Some(found)) }
+    Decision { adjusted_p, ..decision(verdict, inconclusive_because, found.method, Some(found)) }
 }
 
-fn decision(verdict: Verdict, doubt: Option<Doubt>, method: Method, evidence: Option<Evidence>) -> Decision {
+fn decision(
+    verdict: Verdict,
+    inconclusive_because: Option<InconclusiveReason>,
+    method: Method,
+    evidence: Option<Evidence>,
+) -> Decision {
     Decision {
         verdict,
-        doubt,
+        inconclusive_because,
         method,
         worsening: evidence.map(|evidence| evidence.worsening),
         bounds: evidence.and_then(|evidence| evidence.bounds),
@@ -234,15 +239,24 @@ mod tests {
     #[test]
     fn noise_is_inconclusive_and_equality_passes() {
         let noisy = judge_alone(Sample::Paired(vec![0.3, -0.3, 0.2, -0.2, 0.1, -0.1, 0.4, -0.2]));
-        assert_eq!((noisy.verdict, noisy.doubt), (Verdict::Inconclusive, Some(Doubt::Noise)));
+        assert_eq!(
+            (noisy.verdict, noisy.inconclusive_because),
+            (Verdict::Inconclusive, Some(InconclusiveReason::Noise))
+        );
         for sample in [Sample::Identical(8), Sample::Paired(vec![0.0; 8])] {
             let equal = judge_alone(sample);
             assert_eq!((equal.verdict, equal.method, equal.p), (Verdict::Pass, Method::Identical, None));
         }
         let few = judge_alone(Sample::Paired(vec![0.1; 5]));
-        assert_eq!((few.verdict, few.doubt), (Verdict::Inconclusive, Some(Doubt::TooFewValues)));
+        assert_eq!(
+            (few.verdict, few.inconclusive_because),
+            (Verdict::Inconclusive, Some(InconclusiveReason::TooFewValues))
+        );
         let none = judge_alone(Sample::Paired(Vec::new()));
-        assert_eq!((none.verdict, none.doubt), (Verdict::Inconclusive, Some(Doubt::NoValues)));
+        assert_eq!(
+            (none.verdict, none.inconclusive_because),
+            (Verdict::Inconclusive, Some(InconclusiveReason::NoValues))
+        );
     }
 
     #[test]
@@ -250,7 +264,10 @@ mod tests {
         let rule = Rule::parse("latency_p99_us > +5%").expect("the rule is valid");
         let worse = comparison(Sample::Paired(vec![0.1; 8]));
         let decision = decide(&[(&worse, &rule)], 2, LookAlpha { can_fail: false, ..alpha() })[0];
-        assert_eq!((decision.verdict, decision.doubt), (Verdict::Inconclusive, Some(Doubt::TooManyTests)));
+        assert_eq!(
+            (decision.verdict, decision.inconclusive_because),
+            (Verdict::Inconclusive, Some(InconclusiveReason::TooManyTests))
+        );
         let worse = comparison(Sample::Paired(vec![0.1; 16]));
         let decision = decide(&[(&worse, &rule)], 100, alpha())[0];
         assert_eq!(decision.verdict, Verdict::Fail);
@@ -264,7 +281,10 @@ mod tests {
             ..comparison(Sample::Paired(vec![0.0, 0.01, 0.0, 0.0, 0.0, 0.01, 0.0, 0.0]))
         };
         let decision = decide(&[(&better, &rule)], 1, alpha())[0];
-        assert_eq!((decision.verdict, decision.doubt), (Verdict::Inconclusive, Some(Doubt::Incomplete)));
+        assert_eq!(
+            (decision.verdict, decision.inconclusive_because),
+            (Verdict::Inconclusive, Some(InconclusiveReason::Incomplete))
+        );
         let worse = Comparison { is_incomplete: true, ..comparison(Sample::Paired(vec![0.3; 8])) };
         assert_eq!(decide(&[(&worse, &rule)], 1, alpha())[0].verdict, Verdict::Fail);
     }

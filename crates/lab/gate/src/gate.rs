@@ -292,7 +292,7 @@ fn report_entry(entry: Entry, rules: &[Rule]) -> ComparisonReport {
         direction: rule.direction,
         margin: rule.margin,
         verdict: Verdict::Inconclusive,
-        doubt: None,
+        inconclusive_because: None,
         method: Method::NoValues,
         seeds: comparison.size(),
         base: comparison.base,

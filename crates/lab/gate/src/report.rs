@@ -1,6 +1,6 @@
 //! The report on a gate: every comparison with its verdict.
 
-use crate::decision::{Decision, Doubt, Method, Verdict};
+use crate::decision::{Decision, InconclusiveReason, Method, Verdict};
 use crate::looks::LookAlpha;
 use crate::rule::{Margin, Rule};
 use poseidon_lab::report::format_number;
@@ -74,7 +74,7 @@ pub struct ComparisonReport {
     pub verdict: Verdict,
     /// Why the verdict is inconclusive.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub doubt: Option<Doubt>,
+    pub inconclusive_because: Option<InconclusiveReason>,
     /// The test.
     pub method: Method,
     /// The number of pairs, or of values of the smaller side.
@@ -111,7 +111,7 @@ impl ComparisonReport {
     pub fn set_decision(&mut self, decision: &Decision, rule: &Rule) {
         let change = |worsening: f64| rule.worsening(worsening);
         self.verdict = decision.verdict;
-        self.doubt = decision.doubt;
+        self.inconclusive_because = decision.inconclusive_because;
         self.method = decision.method;
         self.change = decision.worsening.map(change);
         self.interval = decision.bounds.map(|bounds| {
@@ -175,13 +175,15 @@ impl ComparisonReport {
         let adjusted = self.adjusted_p.map(|p| format!(", adjusted {}", Self::format_p(Some(p))));
         let test = format!("{test}{}", adjusted.unwrap_or_default());
         let margin = self.format_margin();
-        match (self.verdict, self.method, self.doubt) {
+        match (self.verdict, self.method, self.inconclusive_because) {
             (Verdict::Pass, Method::Identical, _) => format!("identical results ({test})"),
             (Verdict::Pass, ..) => format!("changed by {change}, within the margin of {margin} ({test})"),
             (Verdict::Fail, ..) => format!("changed by {change}, beyond the margin of {margin} ({test})"),
-            (Verdict::Inconclusive, _, doubt) => {
-                let doubt = doubt.map(|doubt| doubt.to_string()).unwrap_or_default();
-                format!("changed by {change}, margin {margin} ({test}): {doubt}")
+            (Verdict::Inconclusive, _, inconclusive_because) => {
+                let inconclusive_because = inconclusive_because
+                    .map(|inconclusive_because| inconclusive_because.to_string())
+                    .unwrap_or_default();
+                format!("changed by {change}, margin {margin} ({test}): {inconclusive_because}")
             }
         }
     }

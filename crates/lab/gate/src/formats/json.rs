@@ -25,7 +25,7 @@ mod tests {
             serde_json::json!({ "kind": "relative", "value": 0.01 })
         );
         assert_eq!(value["comparisons"][3]["cell"], HOSTILE);
-        assert_eq!(value["comparisons"][3]["doubt"], "noise");
+        assert_eq!(value["comparisons"][3]["inconclusive_because"], "noise");
         assert_eq!(value["looks"][0]["can_fail"], false);
     }
 }

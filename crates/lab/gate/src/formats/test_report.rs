@@ -1,6 +1,6 @@
 //! A report with every verdict and with hostile names, for the tests of the formats.
 
-use crate::decision::{Doubt, Method, Verdict};
+use crate::decision::{InconclusiveReason, Method, Verdict};
 use crate::report::{ComparisonReport, GateReport, LookReport, REPORT_SCHEMA};
 use crate::rule::Margin;
 use poseidon_lab::rollout::Direction;
@@ -18,7 +18,7 @@ pub(super) fn comparison(scenario: &str, cell: &str, metric: &str) -> Comparison
         direction: Direction::Minimise,
         margin: Margin::Relative(0.05),
         verdict: Verdict::Pass,
-        doubt: None,
+        inconclusive_because: None,
         method: Method::SignFlip,
         seeds: 8,
         base: Some(10.0),
@@ -49,7 +49,7 @@ pub(super) fn report() -> GateReport {
     };
     let inconclusive = ComparisonReport {
         verdict: Verdict::Inconclusive,
-        doubt: Some(Doubt::Noise),
+        inconclusive_because: Some(InconclusiveReason::Noise),
         metric: "queue.delay_p99_us".into(),
         cell: HOSTILE.into(),
         scenario: HOSTILE.into(),

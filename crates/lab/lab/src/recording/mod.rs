@@ -25,10 +25,7 @@ pub use tee::Tee;
 use crate::resolve::ResolvedRun;
 use core::ops::ControlFlow;
 use poseidon_plan::recording::Recording;
-use poseidon_plan::records::{
-    DecisionRow, DropCause, DropRow, LawStateRow, MarkRow, MessageRow, PacketRow, PauseRow, Progress,
-    QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
-};
+use poseidon_plan::records::{DropCause, Progress, Sink};
 use poseidon_plan::{Backend, Plan, PlanError, Report, SwitchPort};
 use poseidon_types::{ConnectionId, Picos, PortId};
 
@@ -81,8 +78,8 @@ pub fn record(
     if !options.sample_every.is_zero() {
         plan.sample_every = options.sample_every;
     }
-    let until = options.until.min(resolved.measured_until);
-    backend.record(&plan, &options.recording, &mut UntilSink { sink, until })
+    let mut stop_after = StopAfter { time: options.until.min(resolved.measured_until) };
+    backend.record(&plan, &options.recording, &mut Tee(vec![sink, &mut stop_after]))
 }
 
 /// Returns every egress port of every switch, sorted.
@@ -102,37 +99,13 @@ const fn drop_reason(cause: DropCause) -> &'static str {
     }
 }
 
-/// Forwards rows, and stops the run after a time.
-struct UntilSink<'a> {
-    sink: &'a mut dyn Sink,
-    until: Picos,
+/// Stops the run after a time.
+struct StopAfter {
+    time: Picos,
 }
 
-macro_rules! forward_rows {
-    ($($record:ident: $row:ty,)*) => {$(
-        fn $record(&mut self, row: $row) {
-            self.sink.$record(row);
-        }
-    )*};
-}
-
-impl Sink for UntilSink<'_> {
-    forward_rows! {
-        record_message: MessageRow,
-        record_received: ReceivedRow,
-        record_drop: DropRow,
-        record_queue: QueueRow,
-        record_sender: SenderRow,
-        record_receiver: ReceiverRow,
-        record_decision: DecisionRow,
-        record_mark: MarkRow,
-        record_pause: PauseRow,
-        record_law_state: LawStateRow,
-        record_packet: PacketRow,
-    }
-
+impl Sink for StopAfter {
     fn on_progress(&mut self, progress: Progress) -> ControlFlow<()> {
-        self.sink.on_progress(progress)?;
-        if progress.now > self.until { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if progress.now > self.time { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

@@ -57,7 +57,7 @@ struct SizeCount {
 
 impl PhaseCounts {
     /// Returns the counts of a size if a message with this start belongs to the phase. A ring has only a few sizes.
-    fn at(&mut self, start: Picos, size: Bytes) -> Option<&mut SizeCount> {
+    fn count_of(&mut self, start: Picos, size: Bytes) -> Option<&mut SizeCount> {
         if start < self.from || start >= self.until {
             return None;
         }
@@ -130,7 +130,10 @@ impl RingLog {
             times[0] = time;
         }
         let size = self.layout.message(place, index).size;
-        self.phases.iter_mut().filter_map(|phase| phase.at(time, size)).for_each(|count| count.started += 1);
+        self.phases
+            .iter_mut()
+            .filter_map(|phase| phase.count_of(time, size))
+            .for_each(|count| count.started += 1);
         self.unfinished += i64::from(self.is_measured(time));
     }
 
@@ -139,7 +142,7 @@ impl RingLog {
             (times[0], times[2]) = (row.start, row.acknowledged);
         }
         let phases = self.phases.iter_mut();
-        phases.filter_map(|phase| phase.at(row.start, row.size)).for_each(|count| count.finished += 1);
+        phases.filter_map(|phase| phase.count_of(row.start, row.size)).for_each(|count| count.finished += 1);
         self.unfinished -= i64::from(self.is_measured(row.start));
     }
 
