@@ -53,6 +53,8 @@ class Situation:
     beside: str | None = None
     # The router stamps telemetry.
     stamps: bool = False
+    # The devices carry each segment as a packet of its own, as a wire does.
+    single_packets: bool = False
     controls: tuple = field(default=CONTROLS)
 
 
@@ -64,6 +66,12 @@ SITUATIONS = [
     Situation("beside-bbr", "4 flows beside one BBR flow, 1 Gbit/s", 1000, flows=4, both_ends=True, beside="bbr", stamps=True),
     Situation("loss", "1 % random loss, both ends, 1 Gbit/s", 1000, both_ends=True, loss_percent=1, stamps=True),
     Situation("loss-one-end", "1 % random loss, one end only, 1 Gbit/s", 1000, loss_percent=1),
+    Situation("loss-single", "1 % random loss of single packets, both ends, 1 Gbit/s", 1000, both_ends=True, loss_percent=1, stamps=True, single_packets=True),
+    Situation("loss-single-one-end", "1 % random loss of single packets, one end only, 1 Gbit/s", 1000, loss_percent=1, single_packets=True),
+    Situation("ipv4-single", "IPv4, both ends, 1 Gbit/s, single packets", 1000, both_ends=True, stamps=True, single_packets=True),
+    Situation("ipv6-single", "IPv6, both ends, 1 Gbit/s, single packets", 1000, both_ends=True, ipv6=True, stamps=True, single_packets=True),
+    Situation("cpu-single", "CPU per bit, both ends, 32 flows, 1 Gbit/s, single packets", 1000, flows=32, both_ends=True, stamps=True, single_packets=True),
+    Situation("one-flow-single", "CPU per bit, both ends, one flow, 1 Gbit/s, single packets", 1000, both_ends=True, stamps=True, single_packets=True),
     Situation("ipv4", "IPv4, both ends, 1 Gbit/s", 1000, both_ends=True, stamps=True),
     Situation("ipv6", "IPv6, both ends, 1 Gbit/s", 1000, both_ends=True, ipv6=True, stamps=True),
     Situation("fast", "both ends, 10 Gbit/s", 10000, both_ends=True, stamps=True),
@@ -99,6 +107,11 @@ def build_path(situation):
             inside(namespace, "ip", "addr", "add", f"10.53.{number}.{end}/24", "dev", name)
             inside(namespace, "ip", "-6", "addr", "add", f"fd53:{number}::{end}/64", "dev", name, "nodad")
             inside(namespace, "ip", "link", "set", name, "mtu", str(situation.mtu), "up")
+        if situation.single_packets:
+            # Without this, a veth device carries up to 64 kB as one packet, so a rule that drops one packet in a hundred
+            # drops 44 segments at once, and CUBIC pays for one packet where a wire carries 44.
+            for namespace, name in ((host, "eth"), (ROUTER, device)):
+                inside(namespace, "ethtool", "-K", name, "tso", "off", "gso", "off", "gro", "off")
         inside(host, "ip", "route", "add", "default", "via", f"10.53.{number}.1")
         inside(host, "ip", "-6", "route", "add", "default", "via", f"fd53:{number}::1")
     # 4 ms of buffer at the rate of the queue, but at least 400 kB, and a burst of 1 ms.
