@@ -53,6 +53,7 @@ pub fn plan(topology: Topology, law: &str, endpoints: &[(u32, u32)]) -> Plan {
             coexistence: false,
         },
         laws: vec![AnyParams::for_law(law).expect("the law is registered")],
+        stacks: Vec::new(),
         connections: endpoints
             .iter()
             .map(|&(from, to)| Connection {

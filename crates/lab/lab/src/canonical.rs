@@ -18,6 +18,7 @@ use poseidon_plan::joins::{JoinDependent, JoinPrerequisite, Joins};
 use poseidon_plan::link_changes::{LinkChange, LinkEvent};
 use poseidon_plan::patterns::Group;
 use poseidon_plan::rings::Ring;
+use poseidon_plan::stack::{Controller, StackLaw};
 use poseidon_plan::switch::{
     AnyBufferPolicy, AnyMarkPolicy, DelayCarrier, MarkDirection, Pause, RecordCarrier, Stamp, Switch,
     SwitchOverride, TelemetryOff,
@@ -144,6 +145,7 @@ fn write_plan(plan: &Plan, out: &mut dyn Write) -> fmt::Result {
         switch_overrides,
         transport,
         laws,
+        stacks,
         connections,
         messages,
         dependencies,
@@ -174,6 +176,11 @@ fn write_plan(plan: &Plan, out: &mut dyn Write) -> fmt::Result {
     write_transport(transport, out)?;
     for law in laws {
         write_law(law, out)?;
+    }
+    // Older plans lack stacks. A plan without stacks has the same text as before.
+    for StackLaw { law, stack, controller } in stacks {
+        let controller = controller.map_or("law", Controller::name);
+        writeln!(out, "stack {} law {law} controller {controller}", stack.name())?;
     }
     for connection in connections {
         let Connection { from, to, law, entropy, priority } = connection;

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`plan`] | [`Plan`]: the complete input for a run |
 //! | [`topology`] | hosts, switches and links: [`Topology`] |
+//! | [`stack`] | real transport stacks as hosts of a backend |
 //! | [`switch`] | switch configuration: buffers, PFC, ECN marking, telemetry |
 //! | [`impairments`] | links that lose, delay or reorder packets |
 //! | [`link_changes`] | link failures, recoveries, and changes of rate and delay |
@@ -30,6 +31,7 @@ pub mod random;
 pub mod recording;
 pub mod records;
 pub mod rings;
+pub mod stack;
 pub mod switch;
 pub mod topology;
 pub mod traffic;

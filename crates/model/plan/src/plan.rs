@@ -4,6 +4,7 @@ use crate::impairments::LinkImpairment;
 use crate::joins::{JoinDependent, JoinPrerequisite, Joins};
 use crate::link_changes::{LinkChange, LinkEvent};
 use crate::rings::{self, InvalidRing, Ring};
+use crate::stack::StackLaw;
 use crate::switch::{
     AnyBufferPolicy, AnyMarkPolicy, MAX_PRIORITIES, MarkDirection, Pause, PriorityTooHigh, Switch,
     SwitchOverride, TelemetryOff,
@@ -36,6 +37,8 @@ pub struct Plan {
     pub transport: Transport,
     /// The congestion control laws. Connections refer to them by index.
     pub laws: Vec<AnyParams>,
+    /// The laws whose connections run in a real transport stack. Sorted by law, with at most one entry per law.
+    pub stacks: Vec<StackLaw>,
     /// The connections.
     pub connections: Vec<Connection>,
     /// The messages. Messages without dependencies are sorted by time.
@@ -234,6 +237,7 @@ impl Plan {
         self.check_topology()?;
         self.check_sizes()?;
         self.check_switch_overrides()?;
+        self.check_stacks()?;
         self.check_connections(supplied)?;
         self.check_messages()?;
         self.check_dependencies()?;
@@ -397,6 +401,34 @@ impl Plan {
                 "sort the switches with their own policies, and list each of them once",
             ))
         }
+    }
+
+    fn check_stacks(&self) -> Result<(), PlanError> {
+        for StackLaw { law, stack, controller } in &self.stacks {
+            if usize::try_from(*law).ok().and_then(|law| self.laws.get(law)).is_none() {
+                return Err(PlanError::Setting("stacks: a law does not exist"));
+            }
+            if controller.is_some_and(|controller| !stack.controllers().contains(&controller)) {
+                return Err(PlanError::Setting("stacks: the stack does not have this controller"));
+            }
+            if controller.is_none() && !stack.runs_laws() {
+                return Err(PlanError::Setting(
+                    "stacks: the stack does not run our laws; choose one of its controllers",
+                ));
+            }
+        }
+        if !self.stacks.is_sorted_by(|a, b| a.law < b.law) {
+            return Err(PlanError::Setting("stacks: sort them by law, and list each law once"));
+        }
+        if self.stacks.is_empty() {
+            return Ok(());
+        }
+        let has_dependencies =
+            !self.dependencies.is_empty() || !self.joins.delays.is_empty() || !self.rings.is_empty();
+        if has_dependencies {
+            return Err(PlanError::Unsupported("messages that wait for messages together with real stacks"));
+        }
+        Ok(())
     }
 
     fn check_connections(&self, supplied: Signals) -> Result<(), PlanError> {

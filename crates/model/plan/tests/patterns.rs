@@ -68,6 +68,7 @@ fn check(topology: Topology, traffic: Traffic) -> Result<(), PlanError> {
             coexistence: false,
         },
         laws: vec![AnyParams::for_law("fixed").expect("the law exists")],
+        stacks: Vec::new(),
         connections: traffic.connections,
         messages: traffic.messages,
         dependencies: traffic.dependencies,

@@ -6,6 +6,7 @@ use crate::scenario::{
 };
 use poseidon_laws::AnyParams;
 use poseidon_laws::params::ParamError;
+use poseidon_plan::stack::{Controller, StackKind, StackLaw};
 use poseidon_plan::switch::MARK_POLICIES;
 use poseidon_types::Signals;
 use std::collections::BTreeMap;
@@ -15,11 +16,13 @@ pub(super) struct LawTable<'a> {
     scenario: &'a Scenario,
     names: Vec<String>,
     pub(super) params: Vec<AnyParams>,
+    /// The laws whose connections run in a real stack, sorted by law.
+    pub(super) stacks: Vec<StackLaw>,
 }
 
 impl<'a> LawTable<'a> {
     pub(super) const fn new(scenario: &'a Scenario) -> Self {
-        Self { scenario, names: Vec::new(), params: Vec::new() }
+        Self { scenario, names: Vec::new(), params: Vec::new(), stacks: Vec::new() }
     }
 
     /// Returns a law's index, adding the law if it is new. `key` is the scenario key that names the law.
@@ -29,7 +32,11 @@ impl<'a> LawTable<'a> {
         }
         self.params.push(resolve_law(self.scenario, name, key)?);
         self.names.push(name.to_owned());
-        Ok(to_u32(self.names.len() - 1))
+        let law = to_u32(self.names.len() - 1);
+        if let Some((stack, controller)) = resolve_stack(self.scenario, name)? {
+            self.stacks.push(StackLaw { law, stack, controller });
+        }
+        Ok(law)
     }
 }
 
@@ -37,6 +44,7 @@ impl<'a> LawTable<'a> {
 pub(super) fn check_laws(scenario: &Scenario) -> Result<(), SpecError> {
     for name in scenario.laws.keys() {
         resolve_law(scenario, name, &KeyPath::new(["laws", name]))?;
+        resolve_stack(scenario, name)?;
     }
     resolve_law(scenario, &scenario.law, &KeyPath::new(["law"])).map(drop)
 }
@@ -63,6 +71,41 @@ fn resolve_law(scenario: &Scenario, name: &str, key: &KeyPath) -> Result<AnyPara
     set_parameters(&owner, &spec.parameters, &known, &mut |key, text| params.set(key, text))
         .map_err(|error| error.prepend_path(KeyPath::new(["laws", name])))?;
     Ok(params)
+}
+
+/// Returns the stack that runs the connections of a law, and the controller of the stack that replaces the law.
+fn resolve_stack(
+    scenario: &Scenario,
+    law: &str,
+) -> Result<Option<(StackKind, Option<Controller>)>, SpecError> {
+    let Some(spec) = scenario.laws.get(law) else { return Ok(None) };
+    let Some(name) = &spec.stack else {
+        return match spec.controller {
+            Some(_) => Err(SpecErrorKind::ControllerWithoutStack.at(["laws", law, "controller"])),
+            None => Ok(None),
+        };
+    };
+    let stack = StackKind::from_name(name).ok_or_else(|| {
+        let suggestion = Suggestion::new(name, StackKind::ALL.map(StackKind::name));
+        SpecErrorKind::UnknownStack { stack: name.clone(), suggestion }.at(["laws", law, "stack"])
+    })?;
+    let known = || stack.controllers().iter().map(|controller| controller.name());
+    let Some(name) = &spec.controller else {
+        if stack.runs_laws() {
+            return Ok(Some((stack, None)));
+        }
+        let controllers = known().collect::<Vec<_>>().join(", ");
+        let kind = SpecErrorKind::StackWithoutLaws { stack: stack.name(), controllers };
+        return Err(kind.at(["laws", law, "stack"]));
+    };
+    let controller = stack.controllers().iter().find(|controller| controller.name() == name);
+    let controller = controller.ok_or_else(|| {
+        let suggestion = Suggestion::new(name, known());
+        let kind =
+            SpecErrorKind::UnknownController { stack: stack.name(), controller: name.clone(), suggestion };
+        kind.at(["laws", law, "controller"])
+    })?;
+    Ok(Some((stack, Some(*controller))))
 }
 
 /// Returns a built-in law with its default parameters.

@@ -182,6 +182,7 @@ pub fn resolve(
         topology: generations.apply_rates(&topology)?,
         transport: resolve_transport(scenario),
         laws: laws.params,
+        stacks: laws.stacks,
         connections: traffic.connections,
         messages: traffic.messages,
         dependencies: traffic.dependencies,

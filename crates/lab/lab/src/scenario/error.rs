@@ -247,6 +247,14 @@ pub enum SpecErrorKind {
     UnknownLaw { law: String, suggestion: Suggestion },
     #[error("law {law:?} has no preset {preset:?}; {suggestion}")]
     UnknownPreset { law: String, preset: String, suggestion: Suggestion },
+    #[error("there is no stack {stack:?}; {suggestion}")]
+    UnknownStack { stack: String, suggestion: Suggestion },
+    #[error("stack {stack:?} has no controller {controller:?}; {suggestion}")]
+    UnknownController { stack: &'static str, controller: String, suggestion: Suggestion },
+    #[error("controller is a congestion controller of a stack; set stack as well, such as stack = \"quinn\"")]
+    ControllerWithoutStack,
+    #[error("stack {stack:?} cannot run our laws; set controller to one of its own: {controllers}")]
+    StackWithoutLaws { stack: &'static str, controllers: String },
     #[error("there is no {kind} policy {policy:?}; {suggestion}")]
     UnknownPolicy { kind: &'static str, policy: String, suggestion: Suggestion },
     #[error("{owner} has no parameter {parameter:?}; {suggestion}")]

@@ -136,14 +136,22 @@ fn default_law() -> String {
 /// A law with custom parameters.
 #[derive(Clone, Debug, JsonSchema)]
 pub struct LawSpec {
-    /// The built-in law to start from.
+    /// The built-in law to start from. Not used together with `controller`.
     pub base: String,
+    /// A real transport stack that runs the connections of this law, such as `quinn`. By default, connections run in
+    /// the transport of the simulator or of Linux.
+    pub stack: Option<String>,
+    /// The stack's own congestion controller, which replaces the law, such as `cubic`.
+    pub controller: Option<String>,
     /// A named set of parameter values to start from.
     pub preset: Option<String>,
     /// Parameter values, keyed by name. `poseidon laws` lists the names.
     #[schemars(flatten)]
     pub parameters: BTreeMap<String, Scalar>,
 }
+
+/// The law in a plan for connections that a stack's own controller controls. Nothing uses it.
+const UNUSED_LAW: &str = "fixed";
 
 // Implemented by hand because errors lose their key under `serde(flatten)`.
 impl<'de> Deserialize<'de> for LawSpec {
@@ -158,15 +166,27 @@ impl<'de> Deserialize<'de> for LawSpec {
 
             fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<LawSpec, A::Error> {
                 let (mut base, mut preset, mut parameters) = (None, None, BTreeMap::new());
+                let (mut stack, mut controller) = (None, None);
                 while let Some(key) = table.next_key::<String>()? {
                     match key.as_str() {
                         "base" => base = Some(table.next_value()?),
+                        "stack" => stack = Some(table.next_value()?),
+                        "controller" => controller = Some(table.next_value()?),
                         "preset" => preset = Some(table.next_value()?),
                         _ => drop(parameters.insert(key, table.next_value()?)),
                     }
                 }
-                let base = base.ok_or_else(|| A::Error::missing_field("base"))?;
-                Ok(LawSpec { base, preset, parameters })
+                let base = match (base, &controller) {
+                    (Some(_), Some(_)) => {
+                        return Err(A::Error::custom(
+                            "a controller of the stack replaces the law; remove base or controller",
+                        ));
+                    }
+                    (Some(base), None) => base,
+                    (None, Some(_)) => UNUSED_LAW.to_owned(),
+                    (None, None) => return Err(A::Error::missing_field("base")),
+                };
+                Ok(LawSpec { base, stack, controller, preset, parameters })
             }
         }
         deserializer.deserialize_map(LawSpecVisitor)
