@@ -187,8 +187,9 @@ def measure(situation, control, arguments):
         if ours:
             os.makedirs(CGROUP, exist_ok=True)
             rate = f"{situation.rate} Mbps" if remote else "10 Gbps"
-            run(arguments.poseidon, "tcp", "enable", "--rate", rate, "--cgroup", CGROUP)
-        if situation.stamps and ours:
+            settings = [word for setting in arguments.set for word in ("--set", setting)]
+            run(arguments.poseidon, "tcp", "enable", "--rate", rate, "--cgroup", CGROUP, *settings)
+        if situation.stamps and ours and not arguments.no_stamps:
             inside(ROUTER, arguments.poseidon, "switch", "attach", "--dev", "to2")
         others = iperf(situation, situation.beside, arguments.time + 2, 5300, False, 1) if situation.beside else None
         if others:
@@ -203,7 +204,7 @@ def measure(situation, control, arguments):
     finally:
         if ours:
             run(arguments.poseidon, "tcp", "disable", check=False)
-        if situation.stamps and ours:
+        if situation.stamps and ours and not arguments.no_stamps:
             inside(ROUTER, arguments.poseidon, "switch", "detach", "--dev", "to2", check=False)
         remove_path()
 
@@ -214,6 +215,8 @@ def main():
     parser.add_argument("--time", type=int, default=5, help="seconds per measurement")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--only", action="append", help="only this situation", choices=[s.name for s in SITUATIONS])
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of `poseidon tcp enable`, such as ack-every-packet=false")
+    parser.add_argument("--no-stamps", action="store_true", help="the router writes no telemetry")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     arguments.poseidon = os.path.abspath(arguments.poseidon)
