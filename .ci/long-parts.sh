@@ -61,6 +61,8 @@ part anchors 1 release ''
 part packet_hops 5 release two_cores
 part ratio 3 release two_cores
 part cost 3 release 'root testbed'
+part faults 15 '' ''
+part stacks_speed 5 '' two_cores
 part hostile_long 6 hostile two_cores
 part forged_long 12 hostile two_cores
 part forged_s2n_long 12 tests two_cores
@@ -76,6 +78,8 @@ run_anchors() { target/release/examples/anchors --json; }
 run_packet_hops() { target/release/examples/packet_hops --json; }
 run_ratio() { target/release/examples/ratio --json; }
 run_cost() { "${as_root[@]}" target/release/examples/cost --json; }
+run_faults() { tools/faults/run.py --json; }
+run_stacks_speed() { cargo test --release --locked -p poseidon-stacks --features quinn,smoltcp --test simulator -- --ignored --nocapture; }
 run_hostile_long() { one_test hostile hostile_long "${release[@]}"; }
 run_forged_long() { one_test hostile forged_long "${release[@]}"; }
 run_forged_s2n_long() { one_test s2n forged_s2n_long "${whole[@]}"; }

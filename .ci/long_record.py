@@ -111,6 +111,22 @@ def undo(text):
     return {key: value for key, value in row.items() if key != "test"}
 
 
+def faults(text):
+    rows = objects(text)
+    return {
+        "faults": len(rows),
+        "found": sum(row["found"] for row in rows),
+        "gates that fail without a fault": sum(row["without_fault"] != "pass" for row in rows),
+        "failures elsewhere": sum(len(row["elsewhere"]) for row in rows),
+        **{f"{row['fault']}: change of {row['scenario']} {row['metric']}": row["change"] for row in rows if row["change"] is not None},
+    }
+
+
+def stacks_speed(text):
+    (row,) = only([row for row in objects(text) if row.get("test") == "stacks_speed"])
+    return {key: value for key, value in row.items() if key != "test"}
+
+
 def soak(text):
     (row,) = only([row for row in objects(text) if row.get("test") == "soak"])
     growth = row["late_kib"] / row["early_kib"] - 1
@@ -258,6 +274,22 @@ PARTS = {
                 at_most(f"{mtu} B, poseidon, cpu", 1.05, RATIO),
             )
         ],
+    },
+    "faults": {
+        "what": "the gate finds faults that are seeded into this program, each in the scenario where it acts",
+        "figures": faults,
+        "exit codes": [0, 1],
+        "marks": [
+            at_least("faults", 8, "tools/faults/faults.toml"),
+            at_least("found", 8, "tools/faults/faults.toml"),
+            at_most("gates that fail without a fault", 0, "tools/faults/run.py"),
+            at_most("failures elsewhere", 0, "tools/faults/run.py"),
+        ],
+    },
+    "stacks_speed": {
+        "what": "100 connections of quinn share 100 Mbit/s in the simulator",
+        "figures": stacks_speed,
+        "marks": [at_least("times as fast as real time", 20, "docs/howto/stacks.md")],
     },
     "hostile_long": {
         "what": "a QUIC server under ten million hostile datagrams",

@@ -13,6 +13,12 @@ fn main() {
     let repository = package.join("../../..");
     println!("cargo::rustc-env=POSEIDON_CODE={}", watched_hash(&repository, code_hash::CODE));
     println!("cargo::rustc-env=POSEIDON_LINUX_CODE={}", watched_hash(&repository, code_hash::LINUX_CODE));
+    if std::env::var_os("CARGO_FEATURE_STACKS").is_some() {
+        println!(
+            "cargo::rustc-env=POSEIDON_STACKS_CODE={}",
+            watched_hash(&repository, code_hash::STACKS_CODE)
+        );
+    }
     println!("cargo::rustc-env=POSEIDON_COMPILER={}", compiler());
     // Only some files of the lab are hashed, and some of them may be created later.
     println!("cargo::rerun-if-changed={}", repository.join("crates/lab/lab/src").display());

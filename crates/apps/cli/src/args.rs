@@ -1,21 +1,20 @@
 //! Command-line arguments.
 
 use crate::backend_kind::BackendKind;
+use crate::card::CardArgs;
 use crate::convert::{ExportArgs, ImportArgs};
-use crate::duration::parse_duration;
 use crate::gate::GateArgs;
 use crate::linux::Linux;
 use crate::perf::PerfCommand;
 use crate::recording::RecordArgs;
 use crate::rollout::RolloutArgs;
 use crate::serve::ServeArgs;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use crate::study_args::StudyArgs;
+use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use core::time::Duration;
 use poseidon_lab::listing::NameKind;
 use poseidon_lab::runner::Shard;
 use poseidon_lab::tables::Format;
-use poseidon_types::Bytes;
 use std::path::PathBuf;
 
 /// Study, verify and run datacenter congestion control.
@@ -137,6 +136,8 @@ pub(crate) enum Command {
     },
     /// Compare with a baseline or a commit, and fail if a metric became worse.
     Gate(GateArgs),
+    /// Grade laws in the scenarios of a suite, and write a report card.
+    Card(CardArgs),
     /// Write a scenario for files of other simulators: flow lists, topologies and size distributions.
     Import(ImportArgs),
     /// Write the flows of a scenario for another simulator.
@@ -209,50 +210,6 @@ pub(crate) enum Command {
 pub(crate) enum TestbedCommand {
     /// Remove the empty cgroups of killed runs. Nothing else is left behind.
     Clean,
-}
-
-/// Options of commands that run studies.
-#[derive(Debug, Args)]
-pub(crate) struct StudyArgs {
-    /// Use fewer seeds and shorter runs, as the scenario defines, and print what is omitted.
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// Number of seeds per cell, instead of the number in the scenario.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) seeds: Option<u32>,
-    /// Number of parallel runs [default: number of cores].
-    #[arg(long, short)]
-    pub(crate) jobs: Option<usize>,
-    /// The results folder. Nothing is written elsewhere.
-    #[arg(long, short, default_value = "results")]
-    pub(crate) output: PathBuf,
-    /// Print JSON instead of text.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Do not show progress and estimates.
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
-    /// Do not start if the runs would need more memory, such as `4 GB`.
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) max_memory: Option<Bytes>,
-    /// Do not start if the runs would take longer, such as `10 min`, and stop them after that time. Finished runs are
-    /// kept.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub(crate) max_time: Option<Duration>,
-    /// The formats of the figures: `svg,png,pdf`. SVG is always written.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "svg", value_name = "FORMATS")]
-    pub(crate) figures: Vec<FigureFormat>,
-}
-
-/// The format of a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FigureFormat {
-    /// Vector graphics, for web pages.
-    Svg,
-    /// Pixels, 300 per inch.
-    Png,
-    /// Vector graphics, for papers.
-    Pdf,
 }
 
 /// A kind of names.

@@ -4,11 +4,37 @@ use crate::Failure;
 use crate::backend_kind::BackendKind;
 use poseidon_lab::manifest::Program;
 use poseidon_plan::Backend;
+use poseidon_plan::stack_factory::StackFactory;
 use poseidon_sim::Simulator;
+use sha2::{Digest, Sha256};
+use std::sync::OnceLock;
 
 /// Creates a single-threaded simulator. Parallelism comes from running several cells at once.
 pub(crate) fn simulator() -> Simulator {
-    Simulator::with_threads(core::num::NonZeroU32::MIN)
+    Simulator { stacks: stacks(), ..Simulator::with_threads(core::num::NonZeroU32::MIN) }
+}
+
+/// The transport stacks of a program that uses the command as a library.
+static CUSTOM_STACKS: OnceLock<&'static dyn StackFactory> = OnceLock::new();
+
+/// Replaces the built-in transport stacks. Only the first call has an effect.
+pub(crate) fn set_stacks(stacks: &'static dyn StackFactory) {
+    let _ = CUSTOM_STACKS.set(stacks);
+}
+
+/// Returns the real transport stacks.
+fn stacks() -> Option<&'static dyn StackFactory> {
+    CUSTOM_STACKS.get().copied().or_else(built_in_stacks)
+}
+
+#[cfg(feature = "stacks")]
+fn built_in_stacks() -> Option<&'static dyn StackFactory> {
+    Some(&poseidon_stacks::STACKS)
+}
+
+#[cfg(not(feature = "stacks"))]
+fn built_in_stacks() -> Option<&'static dyn StackFactory> {
+    None
 }
 
 /// Creates a backend.
@@ -43,6 +69,11 @@ pub(crate) fn identity(kind: BackendKind) -> String {
         code_hash(BackendKind::Sim),
         env!("POSEIDON_COMPILER")
     );
+    // Results of real stacks depend on the code of the stacks.
+    let simulator = match stacks_code() {
+        Some(stacks) => format!("{simulator} with stacks ({stacks})"),
+        None => simulator,
+    };
     match kind {
         BackendKind::Sim => simulator,
         BackendKind::Linux => {
@@ -50,6 +81,17 @@ pub(crate) fn identity(kind: BackendKind) -> String {
             format!("{simulator} on Linux {} ({})", release.trim(), env!("POSEIDON_LINUX_CODE"))
         }
     }
+}
+
+/// Returns the hash of the code of the transport stacks. The stacks of another program are known only as a part of its
+/// executable.
+fn stacks_code() -> Option<String> {
+    if CUSTOM_STACKS.get().is_none() {
+        return option_env!("POSEIDON_STACKS_CODE").map(str::to_owned);
+    }
+    let executable = std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
+    let hash = Sha256::digest(&executable);
+    Some(hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Returns the hash of the code that a backend's results depend on.

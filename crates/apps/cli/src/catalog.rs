@@ -54,6 +54,33 @@ pub(crate) fn find_study(name: &str, quick: bool) -> Result<Study, Failure> {
     }
 }
 
+/// Finds scenarios like [`find_study`]. The name of a folder stands for all its built-in scenarios.
+pub(crate) fn find_studies(names: &[String], quick: bool) -> Result<Vec<Study>, Failure> {
+    let mut studies = Vec::new();
+    for name in names {
+        if is_folder(name) && !std::path::Path::new(name).is_file() {
+            studies.extend(studies_of_papers(core::slice::from_ref(name), false, &[], quick)?);
+        } else {
+            studies.push(find_study(name, quick)?);
+        }
+    }
+    Ok(studies)
+}
+
+/// Returns a study with these laws, or the study as it is if there are none.
+pub(crate) fn with_laws(study: Study, laws: &[String]) -> Result<Study, Failure> {
+    if laws.is_empty() {
+        return Ok(study);
+    }
+    let laws: Vec<&str> = laws.iter().map(String::as_str).collect();
+    Ok(study.with_laws(&laws)?)
+}
+
+/// Returns whether this is the name of a folder of built-in scenarios.
+fn is_folder(name: &str) -> bool {
+    SCENARIOS.iter().any(|(scenario, _)| scenario.split_once('/').is_some_and(|(folder, _)| folder == name))
+}
+
 /// Returns the default parameters of a law.
 pub(crate) fn law_defaults(name: &str) -> Result<AnyParams, Failure> {
     AnyParams::for_law(name).ok_or_else(|| {
@@ -62,9 +89,9 @@ pub(crate) fn law_defaults(name: &str) -> Result<AnyParams, Failure> {
     })
 }
 
-/// The folders that `--all` excludes: claims that need real packets, and scenarios of `poseidon rollout`, which have no
-/// claims.
-const EXCLUDED_FROM_ALL: [&str; 2] = ["linux", "rollout"];
+/// The folders that `--all` excludes: claims that need real packets, scenarios of `poseidon rollout`, which have no
+/// claims, and the scenario suite, whose claims grade laws and come from no paper.
+const EXCLUDED_FROM_ALL: [&str; 3] = ["linux", "rollout", "suite"];
 
 /// Returns the studies of the named papers, or of all papers.
 pub(crate) fn studies_of_papers(
@@ -74,8 +101,7 @@ pub(crate) fn studies_of_papers(
     quick: bool,
 ) -> Result<Vec<Study>, Failure> {
     for paper in papers {
-        let folder = format!("{paper}/");
-        if !SCENARIOS.iter().any(|(name, _)| name.starts_with(&folder)) {
+        if !is_folder(paper) {
             let mut known: Vec<&str> =
                 SCENARIOS.iter().filter_map(|(name, _)| Some(name.split_once('/')?.0)).collect();
             known.dedup();
@@ -118,11 +144,23 @@ mod tests {
     }
 
     #[test]
-    fn all_papers_exclude_real_packets_and_rollouts() {
+    fn all_papers_exclude_real_packets_rollouts_and_the_suite() {
         let all = names(&[], true);
         assert!(all.iter().any(|name| name == "poseidon/fig14b"), "{all:?}");
-        let is_excluded = |name: &String| name.starts_with("linux/") || name.starts_with("rollout/");
+        let is_excluded =
+            |name: &String| ["linux/", "rollout/", "suite/"].iter().any(|folder| name.starts_with(folder));
         assert!(!all.iter().any(is_excluded), "{all:?}");
         assert!(names(&["linux".to_owned()], false).iter().any(|name| name == "linux/fig12"));
+    }
+
+    #[test]
+    fn a_folder_stands_for_its_scenarios() {
+        let find = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let studies = find_studies(&names, true).unwrap_or_else(|failure| panic!("{failure:?}"));
+            studies.into_iter().map(|study| study.name).collect::<Vec<_>>()
+        };
+        assert_eq!(find(&["suite"]).len(), 16);
+        assert_eq!(find(&["suite/incast", "fig14b"]), ["suite/incast", "poseidon/fig14b"]);
     }
 }

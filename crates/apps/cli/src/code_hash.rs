@@ -35,21 +35,28 @@ pub(crate) const LINUX_CODE: &[&str] = &[
     "crates/engines/testbed/src",
 ];
 
+/// The additional code that a summary of a run with real transport stacks depends on.
+pub(crate) const STACKS_CODE: &[&str] = &["crates/hosts/stacks/src", "crates/hosts/quic/src"];
+
 /// The lock file with the versions of all dependencies.
 pub(crate) const LOCK: &str = "Cargo.lock";
 
 /// The dependencies that affect results.
-const NUMERIC_PACKAGES: [&str; 2] = ["libm", "zerocopy"];
+const NUMERIC_PACKAGES: &[&str] = &["libm", "zerocopy"];
 
-/// Hashes the names and contents of the source files at `paths`, and the versions of numeric dependencies. A missing
+/// The dependencies that affect results of real transport stacks.
+const STACK_PACKAGES: &[&str] = &["quinn-proto", "rustls", "smoltcp"];
+
+/// Hashes the names and contents of the source files at `paths`, and the versions of the dependencies that affect results. A missing
 /// path counts as empty.
 pub(crate) fn code_hash(repository: &Path, paths: &[&str]) -> io::Result<String> {
     let mut hash = Sha256::new();
     let lock = read(&repository.join(LOCK))?;
     let lock = String::from_utf8_lossy(&lock).into_owned();
-    let is_numeric =
-        |package: &&str| NUMERIC_PACKAGES.iter().any(|name| package.contains(&format!("name = {name:?}\n")));
-    lock.split("[[package]]").filter(is_numeric).for_each(|package| hash.update(package));
+    let packages = if paths == STACKS_CODE { STACK_PACKAGES } else { NUMERIC_PACKAGES };
+    let affects_results =
+        |package: &&str| packages.iter().any(|name| package.contains(&format!("name = {name:?}\n")));
+    lock.split("[[package]]").filter(affects_results).for_each(|package| hash.update(package));
     for path in paths {
         let mut files = Vec::new();
         collect_sources(&repository.join(path), &mut files);

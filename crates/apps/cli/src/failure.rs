@@ -8,6 +8,7 @@ use poseidon_lab::files::FileError;
 use poseidon_lab::report::{ReportError, VerifyError};
 use poseidon_lab::runner::StudyError;
 use poseidon_lab::scenario::ScenarioError;
+use poseidon_lab::study::LawsError;
 use std::path::{Path, PathBuf};
 
 /// Explains what happens to the results of an interrupted command.
@@ -138,6 +139,15 @@ impl From<StudyError> for Failure {
             StudyError::Scenario(error) => Self::Scenario(error),
             StudyError::Limit(error) => Self::Limit(error),
             error => Self::Study(error),
+        }
+    }
+}
+
+impl From<LawsError> for Failure {
+    fn from(error: LawsError) -> Self {
+        match error {
+            LawsError::Scenario(error) => Self::Scenario(error),
+            error @ LawsError::NoLaws { .. } => Self::Usage(error.to_string()),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! This requires the feature `figures-export`. A build without the feature only prints how to enable it.
 
 use crate::Failure;
-use crate::args::FigureFormat;
+use crate::study_args::FigureFormat;
 use poseidon_lab::report::StudyReport;
 
 pub(crate) use export::{check, export};

@@ -35,11 +35,14 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GateArgs {
-    /// Files, or names of built-in scenarios.
+    /// Files, names of built-in scenarios, or of their folders.
     #[arg(required = true, value_name = "SCENARIO")]
     scenarios: Vec<String>,
     #[command(flatten)]
     base: BaseArgs,
+    /// Run this law instead of the values of the sweep `law`. Can be repeated.
+    #[arg(long, value_name = "LAW")]
+    law: Vec<String>,
     /// Run the head from this commit, too, instead of this program.
     #[arg(long, value_name = "REF")]
     head: Option<String>,
@@ -85,7 +88,8 @@ Examples:
   poseidon gate ci/*.toml --baseline ci/baseline.json --bless    store a baseline
   poseidon gate ci/*.toml --baseline ci/baseline.json            compare with it
   poseidon gate ci/*.toml --base origin/main                     compare with a commit
-  poseidon gate a.toml --base main --fail-if 'latency_p99_us > +5%'";
+  poseidon gate a.toml --base main --fail-if 'latency_p99_us > +5%'
+  poseidon gate suite --law cubic --base main                    compare a law in the scenario suite";
 
 /// What to compare with.
 #[derive(Debug, Args)]
@@ -215,8 +219,9 @@ impl RuleArgs {
 pub(crate) fn run(args: &GateArgs) -> Result<(), Failure> {
     let looks = Looks::new(args.seeds.clone(), args.rules.alpha, args.first_seed);
     let options = args.rules.options(looks.map_err(|error| Failure::Usage(error.to_string()))?)?;
+    let studies = catalog::find_studies(&args.scenarios, args.quick)?;
     let studies: Vec<Study> =
-        args.scenarios.iter().map(|name| catalog::find_study(name, args.quick)).collect::<Result<_, _>>()?;
+        studies.into_iter().map(|study| catalog::with_laws(study, &args.law)).collect::<Result<_, _>>()?;
     let backend = simulator();
     check_studies(&studies)?;
     studies.iter().try_for_each(|study| study.check(&backend))?;

@@ -1,12 +1,12 @@
 //! Publishes results, refreshes their index, judges changed claims and verifies numbers.
 
-use crate::args::StudyArgs;
 use crate::backend::{self, simulator};
 use crate::backend_kind::BackendKind;
 use crate::catalog::{self, PAPERS, SCENARIOS};
 use crate::code_hash::{CODE, LINUX_CODE, LOCK, code_hash};
 use crate::failure::RESULTS_KEPT;
 use crate::progress::ProgressBars;
+use crate::study_args::StudyArgs;
 use crate::{Failure, repository};
 use poseidon_lab::budget::{Limits, TimeEstimation};
 use poseidon_lab::report::{

@@ -1,12 +1,12 @@
 //! Runs studies and prints their reports.
 
-use crate::args::StudyArgs;
 use crate::backend::{self, simulator};
 use crate::backend_kind::BackendKind;
 use crate::catalog::PAPERS;
 use crate::failure::RESULTS_KEPT;
 use crate::progress::ProgressBars;
 use crate::recording::CheckedRecording;
+use crate::study_args::StudyArgs;
 use crate::{Failure, figures, print, published};
 use poseidon_lab::budget::{Limits, ShortCount, SuiteEstimate, TimeEstimation, short_bytes};
 use poseidon_lab::canonical::plan_hash;
@@ -72,17 +72,18 @@ pub(crate) fn run_suite(
 }
 
 /// The results and reports of several studies.
-struct Suite {
-    store: Store,
-    results: Results,
-    reports: Vec<StudyReport>,
-    result_hash: String,
+pub(crate) struct Suite {
+    pub(crate) store: Store,
+    pub(crate) results: Results,
+    pub(crate) reports: Vec<StudyReport>,
+    pub(crate) result_hash: String,
     /// Why the runs were stopped, if they were.
-    stop: Option<Failure>,
+    pub(crate) stop: Option<Failure>,
 }
 
 impl Suite {
-    fn run(
+    /// Runs studies, and writes their reports.
+    pub(crate) fn run(
         studies: Vec<Study>,
         args: &StudyArgs,
         records: Option<Format>,

@@ -4,11 +4,13 @@ mod capture;
 
 use poseidon_plan::recording::Recording;
 use poseidon_plan::records::{DropCause, DropRow, MemorySink};
+use poseidon_plan::stack_factory::StackFactory;
 use poseidon_plan::switch::Pause;
 use poseidon_plan::{Plan, Report};
 use poseidon_types::{Bytes, Picos, PortId, SwitchId};
 
 use crate::calendar::{Arrival, Calendar};
+use crate::datagrams::DatagramArena;
 use crate::exchange::{NEVER, Outbox};
 use crate::hash::{hash_pair, splitmix64};
 use crate::hop_records::RecordsId;
@@ -29,6 +31,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) schedule: Schedule,
     pub(crate) recording: &'a Recording,
     pub(crate) wire_format_telemetry: bool,
+    /// Creates the plan's real transport stacks. `None` if the plan has no stacks.
+    pub(crate) stacks: Option<&'static dyn StackFactory>,
     pub(crate) shards: u32,
 }
 
@@ -42,6 +46,9 @@ pub(crate) struct ShardContext<'a> {
     /// The number of shards.
     shards: u32,
     pub(crate) arena: PacketArena,
+    pub(crate) datagrams: DatagramArena,
+    /// Creates the plan's real transport stacks. `None` if the plan has no stacks.
+    pub(crate) stacks: Option<&'static dyn StackFactory>,
     pub(crate) telemetry: Telemetry,
     pub(crate) calendar: Calendar,
     pub(crate) report: Report,
@@ -71,7 +78,7 @@ pub(crate) struct ShardContext<'a> {
 
 impl<'a> ShardContext<'a> {
     pub(crate) fn new(setup: &'a Setup<'a>, shard: u32) -> Self {
-        let Setup { plan, network, schedule, recording, wire_format_telemetry, shards } = setup;
+        let Setup { plan, network, schedule, recording, wire_format_telemetry, stacks, shards } = setup;
         let recorder = Recorder::new(recording, plan.watched_connections.len());
         let impairments = Impairments::new(plan, network);
         let nodes = network.switches() + network.racks;
@@ -84,6 +91,8 @@ impl<'a> ShardContext<'a> {
             shard,
             shards: *shards,
             arena: PacketArena::new(),
+            datagrams: DatagramArena::default(),
+            stacks: *stacks,
             telemetry: Telemetry::new(plan.switch.stamp, *wire_format_telemetry, network.rates().clone()),
             calendar: Calendar::new(nodes, network.switches(), min_delay, plan.stop),
             report: Report::default(),
@@ -185,20 +194,28 @@ impl<'a> ShardContext<'a> {
         let outbox = &mut self.outboxes[self.network.shard_of(wire.peer, self.shards) as usize];
         outbox.packets.push(packet);
         outbox.records.extend_from_slice(self.telemetry.record_arena.lines(packet.records));
+        if packet.is_datagram() {
+            outbox.datagrams.extend_from_slice(self.datagrams.bytes(packet.datagram_slot()));
+        }
         self.first_remote_arrival = self.first_remote_arrival.min(time);
         self.discard(id);
     }
 
     /// Schedules the arrivals of packets received from other shards.
     pub(crate) fn receive_from_other_shards(&mut self, inbox: &Outbox) {
-        let mut lines = inbox.records.as_slice();
+        let (mut lines, mut datagrams) = (inbox.records.as_slice(), inbox.datagrams.as_slice());
         for packet in &inbox.packets {
             let records = if packet.records == RecordsId::NONE {
                 RecordsId::NONE
             } else {
                 self.telemetry.record_arena.import(&mut lines)
             };
-            let id = self.arena.insert(Packet { records, next: PacketId::NONE, ..*packet });
+            let mut local = Packet { records, next: PacketId::NONE, ..*packet };
+            if packet.is_datagram() {
+                let slot = self.datagrams.import(&mut datagrams, packet.datagram_len() as usize);
+                local = local.with_datagram(slot, packet.datagram_len());
+            }
+            let id = self.arena.insert(local);
             let node = NodeId::new(packet.next.get());
             let port = PortId::new(u32::from(packet.in_port));
             let is_control = packet.tag.kind() == PacketKind::Pause;
@@ -230,10 +247,22 @@ impl<'a> ShardContext<'a> {
         self.report.result_hash = self.report.result_hash.wrapping_add(delivery);
     }
 
-    /// Returns a packet's payload size. Only data packets have a payload.
+    /// Adds a datagram's arrival at its host to the result hash. The bytes do not count, because encryption may
+    /// change them from run to run.
+    pub(crate) fn hash_datagram(&mut self, now: Picos, packet: &Packet) {
+        let kind = packet.tag.kind() as u64 + 8 * u64::from(packet.tag.is_marked());
+        let shape = kind ^ u64::from(packet.size) << 8;
+        let identity = hash_pair(packet.connection, packet.seq) ^ splitmix64(shape);
+        let delivery = splitmix64(now.get() ^ splitmix64(identity));
+        self.report.result_hash = self.report.result_hash.wrapping_add(delivery);
+    }
+
+    /// Returns a packet's payload size. Only data packets and datagrams have a payload. A datagram's payload
+    /// includes the headers of its stack.
     pub(crate) fn payload(&self, packet: &Packet) -> u64 {
         match packet.tag.kind() {
             PacketKind::Data => u64::from(packet.size - self.data_overhead),
+            PacketKind::Datagram => u64::from(packet.datagram_len()),
             PacketKind::Ack
             | PacketKind::Nack
             | PacketKind::Cnp
@@ -258,9 +287,13 @@ impl<'a> ShardContext<'a> {
         self.discard(id);
     }
 
-    /// Frees a packet and its hop records.
+    /// Frees a packet, its hop records and its datagram.
     pub(crate) fn discard(&mut self, id: PacketId) {
-        self.telemetry.record_arena.free(self.arena[id].records);
+        let packet = &self.arena[id];
+        self.telemetry.record_arena.free(packet.records);
+        if packet.is_datagram() {
+            self.datagrams.free(packet.datagram_slot());
+        }
         self.arena.remove(id);
     }
 

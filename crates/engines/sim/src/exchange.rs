@@ -20,6 +20,8 @@ pub(crate) struct Outbox {
     pub(crate) packets: Vec<Packet>,
     /// The hop records of all packets that have records, in packet order.
     pub(crate) records: Vec<CacheLine>,
+    /// The bytes of all datagrams, in packet order.
+    pub(crate) datagrams: Vec<u8>,
 }
 
 impl Outbox {
@@ -31,11 +33,13 @@ impl Outbox {
         }
         self.packets.append(&mut other.packets);
         self.records.append(&mut other.records);
+        self.datagrams.append(&mut other.datagrams);
     }
 
     pub(crate) fn clear(&mut self) {
         self.packets.clear();
         self.records.clear();
+        self.datagrams.clear();
     }
 }
 

@@ -22,12 +22,14 @@
 //! | telemetry is written and read | `telemetry::Telemetry` |
 //! | the receiver acknowledges the packet | `receiver::Receiver::on_data`, `host::Rack::on_data` |
 //! | the law processes the ACK | `host::Rack::on_reply` |
+//! | a real transport stack sends or receives a datagram | `host::Rack::dequeue_datagram`, `host::Rack::on_datagram` |
 
 #[cfg(any(feature = "mpi", test))]
 mod byte_codec;
 mod calendar;
 mod circuit;
 mod context;
+mod datagrams;
 mod exchange;
 mod hash;
 mod hop_records;

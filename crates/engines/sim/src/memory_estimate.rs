@@ -1,6 +1,7 @@
 //! Estimates the memory that a run needs.
 
 use poseidon_plan::switch::{RecordCarrier, Stamp};
+use poseidon_plan::traffic::Connection;
 use poseidon_plan::{Plan, Topology};
 use poseidon_types::{Bytes, HostId};
 
@@ -18,6 +19,11 @@ const MESSAGE: u64 = 64;
 const NODE: u64 = 1_024;
 /// Bytes per packet, including its share of arrivals and queues.
 const PACKET: u64 = 64 + 24;
+/// Bytes per connection in a real stack, for both sides and their buffers. The size differs between stacks, so this is
+/// an assumption.
+const STACK_CONNECTION: u64 = 64_000;
+/// Bytes per datagram of a real stack in addition to its packet and its bytes: its entry in the arena.
+const DATAGRAM: u64 = 24 + 4;
 
 /// Estimates the memory that a run needs: the initial state plus two BDPs of packets per sender. A run with
 /// long queues needs more.
@@ -33,7 +39,8 @@ pub(crate) fn estimate_memory(plan: &Plan) -> Bytes {
         connections.min(hosts * 64) * SENDER,
         plan.messages.len() as u64 * MESSAGE,
         plan.rings.iter().map(|ring| u64::from(ring.ranks) * u64::from(ring.channels) * MESSAGE).sum(),
-        estimate_packets(plan) * (PACKET + record_bytes(plan.switch.stamp)),
+        estimate_packets(plan, |_| true) * (PACKET + record_bytes(plan.switch.stamp)),
+        estimate_stacks(plan),
     ];
     Bytes::new(terms.iter().fold(0, |sum: u64, term| sum.saturating_add(*term)))
 }
@@ -67,9 +74,21 @@ fn estimate_ports(topology: &Topology) -> u64 {
     }
 }
 
-/// Estimates the number of in-flight packets as two BDPs per sending host.
-fn estimate_packets(plan: &Plan) -> u64 {
-    let mut senders: Vec<(HostId, HostId)> = plan.connections.iter().map(|c| (c.from, c.to)).collect();
+/// Estimates the memory of connections in real stacks and of their datagrams.
+fn estimate_stacks(plan: &Plan) -> u64 {
+    if plan.stacks.is_empty() {
+        return 0;
+    }
+    let is_stack = |law| plan.stacks.iter().any(|stack| stack.law == law);
+    let connections = plan.connections.iter().filter(|connection| is_stack(connection.law)).count() as u64;
+    let datagrams = estimate_packets(plan, |connection| is_stack(connection.law));
+    connections * STACK_CONNECTION + datagrams * (DATAGRAM + plan.data_size().get())
+}
+
+/// Estimates the number of in-flight packets of some connections as two BDPs per sending host.
+fn estimate_packets(plan: &Plan, counts: impl Fn(&Connection) -> bool) -> u64 {
+    let connections = plan.connections.iter().filter(|connection| counts(connection));
+    let mut senders: Vec<(HostId, HostId)> = connections.map(|c| (c.from, c.to)).collect();
     senders.sort_unstable();
     senders.dedup_by_key(|(from, _)| *from);
     let packets = |(from, to): &(HostId, HostId)| {

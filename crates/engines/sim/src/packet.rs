@@ -6,6 +6,7 @@
 use poseidon_types::{ConnectionId, Picos};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::datagrams::DatagramSlot;
 use crate::hop_records::RecordsId;
 
 /// A packet's index in the arena.
@@ -42,6 +43,8 @@ pub(crate) enum PacketKind {
     PendingAck,
     /// A free arena slot.
     Free,
+    /// A datagram of a real transport stack, in either direction of its connection.
+    Datagram,
 }
 
 const KINDS: [PacketKind; 8] = [
@@ -52,11 +55,23 @@ const KINDS: [PacketKind; 8] = [
     PacketKind::Pause,
     PacketKind::PendingAck,
     PacketKind::Free,
-    PacketKind::Free,
+    PacketKind::Datagram,
 ];
 
-/// Bit 4, whose meaning depends on the packet kind: CWR, circuit up or pause.
+/// Bit 4, whose meaning depends on the packet kind: CWR, circuit up, pause or ECN-capable.
 const FLAG: u8 = 16;
+
+/// The ECN-capable packets: a bit mask over the lower five bits of a tag. Data is always ECN-capable, and a datagram is
+/// if its flag is set.
+const ECN_CAPABLE: u32 = {
+    let (data, datagram) = (PacketKind::Data as u8, PacketKind::Datagram as u8 | FLAG);
+    1 << data
+        | 1 << (data | 8)
+        | 1 << (data | FLAG)
+        | 1 << (data | 8 | FLAG)
+        | 1 << datagram
+        | 1 << (datagram | 8)
+};
 
 /// A packet's kind, congestion mark, flag and priority, packed into one byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -83,7 +98,7 @@ impl PacketTag {
         self.0 >> 5
     }
 
-    /// Returns whether a data packet is marked (CE) or a reply echoes a mark (ECE).
+    /// Returns whether a data packet or a datagram is marked (CE) or a reply echoes a mark (ECE).
     #[inline]
     pub(crate) const fn is_marked(self) -> bool {
         self.0 & 8 != 0
@@ -92,6 +107,17 @@ impl PacketTag {
     #[inline]
     pub(crate) const fn set_marked(&mut self, marked: bool) {
         self.0 = self.0 & !8 | (marked as u8) << 3;
+    }
+
+    /// Returns whether switches may mark the packet.
+    #[inline]
+    pub(crate) const fn is_ecn_capable(self) -> bool {
+        ECN_CAPABLE >> (self.0 & 31) & 1 != 0
+    }
+
+    /// Sets whether switches may mark a datagram.
+    pub(crate) const fn set_ecn_capable(&mut self, ecn_capable: bool) {
+        self.0 = self.0 & !FLAG | (ecn_capable as u8) << 4;
     }
 
     /// Returns whether a data packet reports a window reduction (CWR).
@@ -143,9 +169,11 @@ pub(crate) struct Packet {
     /// The packet's [`ConnectionId`] as a number.
     pub(crate) connection: u32,
     /// For data, the packet's sequence number. For a reply, the sequence number of the data packet that
-    /// caused it.
+    /// caused it. For a datagram, its number: even numbers come from the connection's sender, and odd numbers
+    /// from its receiver.
     pub(crate) seq: u32,
-    /// For a reply, every packet below this sequence number has arrived.
+    /// For a reply, every packet below this sequence number has arrived. For a datagram, its
+    /// [slot](Self::datagram_slot).
     pub(crate) cumulative_ack: u32,
     /// The destination's rack, slot within the rack, and pod.
     pub(crate) dst_rack: u32,
@@ -155,7 +183,8 @@ pub(crate) struct Packet {
     pub(crate) entropy: u32,
     /// The largest hop delay so far on this packet's path.
     pub(crate) max_delay_ns: u32,
-    /// For a reply, the largest hop delay on the data packet's path. Switches do not change this field.
+    /// For a reply, the largest hop delay on the data packet's path. For a datagram, its
+    /// [length](Self::datagram_len). Switches do not change this field.
     pub(crate) reflected_delay_ns: u32,
     pub(crate) records: RecordsId,
     /// The packet size on the wire, in bytes.
@@ -217,6 +246,27 @@ impl Packet {
     #[inline]
     pub(crate) const fn waited(&self, now: Picos) -> Picos {
         Picos::new(now.get() - self.enqueued_at_ps)
+    }
+
+    /// Returns whether the packet is a datagram of a real transport stack.
+    #[inline]
+    pub(crate) const fn is_datagram(&self) -> bool {
+        matches!(self.tag.kind(), PacketKind::Datagram)
+    }
+
+    /// Returns the arena slot that contains a datagram's bytes.
+    pub(crate) const fn datagram_slot(&self) -> DatagramSlot {
+        DatagramSlot::new(self.cumulative_ack)
+    }
+
+    /// Returns a datagram's length.
+    pub(crate) const fn datagram_len(&self) -> u32 {
+        self.reflected_delay_ns
+    }
+
+    /// Returns this packet as a datagram of `len` bytes in the arena slot `slot`.
+    pub(crate) const fn with_datagram(self, slot: DatagramSlot, len: u32) -> Self {
+        Self { cumulative_ack: slot.get(), reflected_delay_ns: len, ..self }
     }
 
     /// Excludes time spent waiting at the receiver from the measured RTT.
@@ -348,6 +398,18 @@ mod tests {
         let order: Vec<u32> = core::iter::from_fn(|| queue.pop(&arena)).map(|id| arena[id].seq).collect();
         assert_eq!(order, [1, 2, 3]);
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn data_and_flagged_datagrams_are_ecn_capable() {
+        for (tag, kind) in (0..=u8::MAX).map(|bits| (PacketTag(bits), KINDS[usize::from(bits & 7)])) {
+            let expected = match kind {
+                PacketKind::Data => true,
+                PacketKind::Datagram => tag.0 & FLAG != 0,
+                _ => false,
+            };
+            assert_eq!(tag.is_ecn_capable(), expected, "{kind:?} {:#b}", tag.0);
+        }
     }
 
     #[test]

@@ -60,7 +60,11 @@ impl<C: Communicator> Backend for MpiSimulator<'_, C> {
         let (rank, ranks) = (to_u32(world.rank()), to_u32(world.size()));
         // Ranks record nothing, because the rows of a recording are not exchanged between them.
         let recording = Recording::NOTHING;
-        let setup = self.simulator.set_up(plan, &recording, ranks);
+        let setup = if plan.stacks.is_empty() {
+            self.simulator.set_up(plan, &recording, ranks)
+        } else {
+            Err(PlanError::Unsupported("real transport stacks on MPI ranks; run the plan on threads"))
+        };
         if !all_agree(&world, setup.is_ok()) {
             return Err(setup.err().unwrap_or(PlanError::Unsupported("a plan that another rank rejects")));
         }

@@ -52,6 +52,10 @@ impl ReverseMarking {
                 false
             }
             MarkDirection::ReversePerFlow { counters } => {
+                // Switches do not find the ACKs of a real stack, so its datagrams carry their marks themselves.
+                if packet.is_datagram() {
+                    return true;
+                }
                 let Some(flows) = &mut self.flow_counters[switch] else { return true };
                 let counter = &mut flows[bucket(packet, counters)];
                 if counter.last_ack.is_zero() || now - counter.last_ack > MAX_AGE {

@@ -5,10 +5,12 @@ use core::ops::ControlFlow;
 use poseidon_plan::link_changes::LinkEvent;
 use poseidon_plan::recording::Recording;
 use poseidon_plan::records::{Progress, Sink};
-use poseidon_plan::switch::Pause;
+use poseidon_plan::stack::StackLaw;
+use poseidon_plan::stack_factory::StackFactory;
+use poseidon_plan::switch::{MarkDirection, Pause};
 use poseidon_plan::traffic::Connection;
 use poseidon_plan::{Backend, Plan, PlanError, Report, SwitchPort};
-use poseidon_types::{Bytes, HostId, MessageId, Signals, SwitchId};
+use poseidon_types::{Bytes, ConnectionId, HostId, MessageId, Signals, SwitchId};
 
 use crate::calendar::{Calendar, MAX_PORTS};
 use crate::context::{Setup, ShardContext};
@@ -37,6 +39,8 @@ pub struct Simulator {
     /// Whether to store telemetry in its wire format and let switches update it in place, instead of storing
     /// decoded values. This is slower but produces the same result.
     pub wire_format_telemetry: bool,
+    /// Creates the real transport stacks of plans that use them. If `None`, the simulator rejects such plans.
+    pub stacks: Option<&'static dyn StackFactory>,
 }
 
 /// The number of windows between progress reports.
@@ -72,10 +76,39 @@ impl Simulator {
         check_simulator_limits(plan, &network)?;
         Pfc::check_memory(plan, &network)?;
         check_recording(recording, &network)?;
+        let stacks = self.check_stacks(plan, recording)?;
         let schedule = Schedule::new(plan)?;
         let shards = max_shards.min(network.racks);
         let wire_format_telemetry = self.wire_format_telemetry;
-        Ok(Setup { plan, network, schedule, recording, wire_format_telemetry, shards })
+        Ok(Setup { plan, network, schedule, recording, wire_format_telemetry, stacks, shards })
+    }
+
+    /// Returns the factory for the plan's real transport stacks, or `None` if the plan has no stacks. Rejects
+    /// stacks that cannot run, and features that cannot be combined with stacks.
+    fn check_stacks(
+        &self,
+        plan: &Plan,
+        recording: &Recording,
+    ) -> Result<Option<&'static dyn StackFactory>, PlanError> {
+        if plan.stacks.is_empty() {
+            return Ok(None);
+        }
+        let Some(factory) = self.stacks else {
+            return Err(PlanError::Unsupported(
+                "real transport stacks in this build; build the command with the feature `stacks`",
+            ));
+        };
+        if plan.switch.mark_direction == MarkDirection::ReversePerPort {
+            return Err(PlanError::Unsupported(
+                "per-port reverse marking with real transport stacks, because a mark would reach another connection",
+            ));
+        }
+        if !recording.captured_ports.is_empty() {
+            return Err(PlanError::Unsupported("packet captures of plans with real transport stacks"));
+        }
+        check_stack_signals(plan)?;
+        factory.check(plan)?;
+        Ok(Some(factory))
     }
 }
 
@@ -203,6 +236,7 @@ pub(crate) fn run_shard(setup: &Setup<'_>, exchange: &mut dyn Exchange, sink: &m
     }
     ctx.report.ended = ctx.calendar.window_start().min(stop);
     ctx.report.in_flight = ctx.in_flight().0;
+    endpoints.add_stack_totals(&mut ctx.report);
     ShardResult { report: ctx.report, balance: ctx.conservation_balance() }
 }
 
@@ -354,6 +388,20 @@ fn check_delay_changes(plan: &Plan, network: &Network<'_>) -> Result<(), PlanErr
     }
     if plan.link_impairments.len() + 2 * plan.link_changes.len() > MAX_IMPAIRMENTS {
         return Err(PlanError::Unsupported("more than 65,535 impaired links"));
+    }
+    Ok(())
+}
+
+/// Rejects laws that run in a real stack and need a signal that datagrams do not carry.
+fn check_stack_signals(plan: &Plan) -> Result<(), PlanError> {
+    let signals = available_signals(plan).without(Signals::HOP_RECORDS.union(Signals::CIRCUIT_STATE));
+    for (index, connection) in plan.connections.iter().enumerate() {
+        let stack = plan.stack_of(ConnectionId::from_index(index));
+        if let Some(StackLaw { law, controller: None, .. }) = stack {
+            plan.laws[*law as usize]
+                .build(&plan.path(connection), signals)
+                .map_err(|error| PlanError::Law { connection: index, error })?;
+        }
     }
     Ok(())
 }

@@ -108,6 +108,14 @@ impl Telemetry {
         }
     }
 
+    /// Allocates the telemetry of a new datagram, if it needs any. Datagrams carry no hop records.
+    pub(crate) fn allocate_for_datagram(&mut self) -> RecordsId {
+        match self.stamp {
+            Stamp::MaxHopDelay(_) => self.allocate_records(),
+            Stamp::HopRecords(_) | Stamp::Off => RecordsId::NONE,
+        }
+    }
+
     /// Returns whether packets have hop records in the arena.
     pub(crate) const fn has_records(&self) -> bool {
         matches!(self.stamp, Stamp::HopRecords(_)) || self.wire_format
@@ -166,13 +174,31 @@ impl Telemetry {
         )
     }
 
-    /// Returns the largest hop delay as read by a host. Real switches compare quantised codes. The quantiser
-    /// is monotonic, so quantising the maximum once gives the same result.
+    /// Returns the largest hop delay on a datagram's path, as read by the host at which it arrives. Returns
+    /// `None` if switches do not write this telemetry.
+    pub(crate) fn datagram_max_hop_delay(&self, datagram: &Packet) -> Option<MaxHopDelay> {
+        if let (Stamp::MaxHopDelay(DelayCarrier::Shim), Some(bytes)) =
+            (self.stamp, self.record_arena.bytes(datagram.records))
+        {
+            let shim = shim::Repr::parse(bytes).expect("the simulator wrote this shim");
+            return Some(shim.telemetry(&shim::SCALE));
+        }
+        self.quantise(datagram.hops, datagram.max_delay_ns)
+    }
+
+    /// Returns the largest hop delay as read by a host, or `None` if no hop measured a delay.
     fn quantised_delay(&self, hops: u8, delay_ns: u32) -> Option<Nanos> {
+        self.quantise(hops, delay_ns)?.delay()
+    }
+
+    /// Returns the largest hop delay as read by a host, or `None` if switches do not write this telemetry. Real
+    /// switches compare quantised codes. The quantiser is monotonic, so quantising the maximum once gives the
+    /// same result.
+    fn quantise(&self, hops: u8, delay_ns: u32) -> Option<MaxHopDelay> {
         let exact = MaxHopDelay { worst: Nanos::new(u64::from(delay_ns)), hops, ..MaxHopDelay::default() };
         match self.stamp {
-            Stamp::MaxHopDelay(DelayCarrier::Shim) => shim::QUANTISER.quantise(exact).delay(),
-            Stamp::MaxHopDelay(DelayCarrier::Exact) => exact.delay(),
+            Stamp::MaxHopDelay(DelayCarrier::Shim) => Some(shim::QUANTISER.quantise(exact)),
+            Stamp::MaxHopDelay(DelayCarrier::Exact) => Some(exact),
             Stamp::HopRecords(_) | Stamp::Off => None,
         }
     }

@@ -198,6 +198,7 @@ fn random_plan(rng: &mut SplitMix64) -> Plan {
         watched_connections: plans::connection_ids(
             (0..random_u32(rng, 3)).filter(|c| (*c as usize) < connections.len()),
         ),
+        stacks: Vec::new(),
         connections,
         messages,
         dependencies,

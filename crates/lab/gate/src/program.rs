@@ -52,10 +52,10 @@ struct RunJson {
 }
 
 impl ProgramSide<'_> {
-    /// Returns a file with the study's text: its own file, or a copy of a built-in scenario.
+    /// Returns a file with the study's text: its own file, or a copy of a built-in scenario or of one with other laws.
     fn scenario_file(&self, study: &Study) -> Result<PathBuf, ProgramError> {
         let own = Path::new(&study.file);
-        if own.is_file() {
+        if fs::read(own).is_ok_and(|text| text == study.text.as_bytes()) {
             return fs::canonicalize(own).map_err(|source| ProgramError::Io { path: own.to_owned(), source });
         }
         // The name of a study is its path below a folder called `scenarios`.

@@ -6,7 +6,9 @@ use crate::files::InputFiles;
 use crate::judge::cell_name;
 use crate::rate_mismatch::RateMismatch;
 use crate::resolve::{ResolvedRun, resolve};
-use crate::scenario::{Cell, Label, Scenario, ScenarioError, SpecError, SpecErrorKind, read_cells};
+use crate::scenario::{
+    Cell, Label, Scenario, ScenarioError, SpecError, SpecErrorKind, read_cells, with_laws,
+};
 use poseidon_plan::Backend;
 use std::sync::Arc;
 
@@ -52,6 +54,21 @@ impl core::fmt::Display for RunId {
     }
 }
 
+/// The reason why a study cannot run with other laws.
+#[derive(Debug, thiserror::Error)]
+#[expect(clippy::large_enum_variant, reason = "an error is created once per command")]
+pub enum LawsError {
+    /// The scenario has no key that selects the law.
+    #[error("{study} does not select its laws by name; add [sweep] law = [\"poseidon\"] to the scenario")]
+    NoLaws {
+        /// The study.
+        study: String,
+    },
+    /// The scenario with these laws is invalid.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+}
+
 /// What is known about a cell before it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CellCheck {
@@ -82,6 +99,13 @@ impl Study {
         let text =
             core::str::from_utf8(bytes).map_err(|error| ScenarioError::not_utf8(file, bytes, &error))?;
         Self::read(file, text, quick)
+    }
+
+    /// Returns this study with other laws, which replace the values of its sweep `law`.
+    pub fn with_laws(&self, laws: &[&str]) -> Result<Self, LawsError> {
+        let no_laws = || LawsError::NoLaws { study: self.name.clone() };
+        let text = with_laws(&self.text, laws).ok_or_else(no_laws)?;
+        Ok(Self::read(&self.file, &text, self.is_quick)?)
     }
 
     /// Returns an error if the study has more than [`MAX_RUNS`] runs. `seeds` overrides the number of seeds in the

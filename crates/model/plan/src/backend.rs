@@ -42,6 +42,9 @@ pub trait Backend {
 }
 
 /// Totals for a run. These totals can be used to cross-check the result rows.
+///
+/// A datagram of a [real stack](crate::stack) counts as a data packet in both directions of its connection. Its payload
+/// includes the headers of the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Report {
     /// The time at which the run ended.
@@ -62,9 +65,9 @@ pub struct Report {
     pub dropped: u64,
     /// The number of packets of any kind in flight when the run ended.
     pub in_flight: u64,
-    /// The number of retransmitted data packets.
+    /// The number of retransmitted data packets. For a real stack, this is the number of packets that it declared lost.
     pub retransmitted: u64,
-    /// The number of retransmission timeouts.
+    /// The number of retransmission timeouts. Those of real stacks do not count.
     pub timeouts: u64,
     /// The number of congestion marks set by switches, in either direction.
     pub marks: u64,
@@ -81,7 +84,8 @@ pub struct Report {
     pub decisions_with_telemetry: u64,
     /// The payload bytes sent by hosts, including retransmissions.
     pub sent_bytes: Bytes,
-    /// The payload bytes delivered to receivers. Each byte counts only once.
+    /// The payload bytes delivered to receivers. Each byte counts only once. For a real stack, only the bytes of messages
+    /// count.
     pub delivered_bytes: Bytes,
     /// A hash of all deliveries. Two runs have the same hash if they deliver the same packets to the same hosts at the
     /// same times and in the same order.

@@ -8,6 +8,7 @@
 //! | [`plan`] | [`Plan`]: the complete input for a run |
 //! | [`topology`] | hosts, switches and links: [`Topology`] |
 //! | [`stack`] | real transport stacks as hosts of a backend |
+//! | [`stack_factory`] | [`stack_factory::StackFactory`], which creates the endpoints of real stacks |
 //! | [`switch`] | switch configuration: buffers, PFC, ECN marking, telemetry |
 //! | [`impairments`] | links that lose, delay or reorder packets |
 //! | [`link_changes`] | link failures, recoveries, and changes of rate and delay |
@@ -32,6 +33,7 @@ pub mod recording;
 pub mod records;
 pub mod rings;
 pub mod stack;
+pub mod stack_factory;
 pub mod switch;
 pub mod topology;
 pub mod traffic;

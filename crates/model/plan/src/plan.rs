@@ -324,6 +324,12 @@ impl Plan {
         }
     }
 
+    /// Returns the stack of a connection, or `None` if the connection runs in the backend's own transport.
+    pub fn stack_of(&self, connection: ConnectionId) -> Option<&StackLaw> {
+        let law = self.connections[connection.index()].law;
+        self.stacks.iter().find(|stack| stack.law == law)
+    }
+
     /// Returns the messages that directly depend on an event of a message. The dependencies must be sorted.
     pub fn dependents_of(&self, message: MessageId, event: Event) -> impl Iterator<Item = MessageId> + '_ {
         let key = (message, event);

@@ -48,9 +48,11 @@ pub struct MessageRow {
     pub start: Picos,
     /// The time at which the ACK for the last byte reached the sender.
     pub acknowledged: Picos,
-    /// The message size. For a long flow, this is the number of bytes sent.
+    /// The message size. For a long flow, this is the number of bytes sent. In a real stack, it includes the stack's
+    /// headers and retransmissions.
     pub size: Bytes,
-    /// The number of retransmitted packets.
+    /// The number of retransmitted packets. In a real stack, this is the number of packets that the connection declared
+    /// lost between the start of the message and its last ACK.
     pub retransmitted: u32,
 }
 
@@ -64,6 +66,9 @@ pub struct ReceivedRow {
 }
 
 /// A dropped packet.
+///
+/// The datagrams of a real stack have even numbers if they come from the connection's sender, and odd numbers if they
+/// come from its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropRow {
     /// The time of the drop.

@@ -4,10 +4,8 @@
 //! instead, for example in QUIC. The stack sends its real datagrams through the backend's network, and the backend
 //! supplies the time. A stack performs no input or output of its own and reads no clock.
 
-use crate::{Plan, PlanError};
-use core::fmt;
 use poseidon_types::telemetry::MaxHopDelay;
-use poseidon_types::{Bytes, ConnectionId, Nanos, Picos};
+use poseidon_types::{Bytes, Nanos, Picos};
 
 /// A real transport stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +36,7 @@ impl StackKind {
     /// Returns the stack's own congestion controllers.
     pub const fn controllers(self) -> &'static [Controller] {
         match self {
-            Self::Quinn => &[Controller::NewReno, Controller::Cubic, Controller::Bbr],
+            Self::Quinn => &[Controller::NewReno, Controller::Cubic, Controller::Bbr, Controller::Custom],
             Self::Smoltcp => &[Controller::Reno, Controller::Cubic],
         }
     }
@@ -63,6 +61,8 @@ pub enum Controller {
     Cubic,
     /// BBR.
     Bbr,
+    /// A controller that another program adds to the stack.
+    Custom,
 }
 
 impl Controller {
@@ -73,6 +73,7 @@ impl Controller {
             Self::Reno => "reno",
             Self::Cubic => "cubic",
             Self::Bbr => "bbr",
+            Self::Custom => "custom",
         }
     }
 }
@@ -80,20 +81,12 @@ impl Controller {
 /// A law whose connections run in a real stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackLaw {
-    /// The law's index in [`Plan::laws`].
+    /// The law's index in [`Plan::laws`](crate::Plan::laws).
     pub law: u32,
     /// The stack.
     pub stack: StackKind,
     /// The stack's own controller, or `None` if the stack runs the law. With a controller, the law is not used.
     pub controller: Option<Controller>,
-}
-
-impl Plan {
-    /// Returns the stack of a connection, or `None` if the connection runs in the backend's own transport.
-    pub fn stack_of(&self, connection: ConnectionId) -> Option<&StackLaw> {
-        let law = self.connections[connection.index()].law;
-        self.stacks.iter().find(|stack| stack.law == law)
-    }
 }
 
 /// The side of a connection.
@@ -162,7 +155,8 @@ pub trait StackEndpoint: Send {
     fn on_datagram(&mut self, now: Picos, datagram: &[u8], arrival: Arrival);
 
     /// Writes the next datagram into the empty `buffer` and returns whether it is ECN-capable, or returns `None` if the
-    /// stack has nothing to send now.
+    /// stack has nothing to send now. A marking policy never marks or drops a datagram that is not ECN-capable. A full
+    /// buffer drops it.
     fn poll_transmit(&mut self, now: Picos, buffer: &mut Vec<u8>) -> Option<bool>;
 
     /// Returns the time at which [`on_timeout`](Self::on_timeout) must be called, if any.
@@ -176,17 +170,4 @@ pub trait StackEndpoint: Send {
 
     /// Returns the current state.
     fn state(&self) -> StackState;
-}
-
-/// Creates the endpoints of connections that run in real stacks.
-pub trait StackFactory: Sync + fmt::Debug {
-    /// Returns the bytes that a link carries in addition to each datagram: Ethernet, IP and, for QUIC, UDP headers.
-    fn overhead(&self, stack: StackKind) -> Bytes;
-
-    /// Checks that the stacks can run the plan, for example that its packets are large enough.
-    fn check(&self, plan: &Plan) -> Result<(), PlanError>;
-
-    /// Creates one side of a connection at time zero. The same plan, connection and side always give an endpoint that
-    /// sends datagrams of the same sizes at the same times.
-    fn create(&self, plan: &Plan, connection: ConnectionId, side: Side) -> Box<dyn StackEndpoint>;
 }

@@ -111,6 +111,7 @@ fn all_patterns(topology: &Topology, hosts: u32) -> Vec<(&'static str, Box<dyn P
                 senders: second.clone(),
                 targets: first.clone(),
                 size,
+                last_size: None,
                 period: us(21),
                 start,
                 until,

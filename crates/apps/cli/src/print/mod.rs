@@ -13,7 +13,9 @@ use poseidon_lab::expression::Expression;
 use poseidon_lab::judge::{Outcome, cell_name};
 use poseidon_lab::nccl::nccl_result;
 use poseidon_lab::pooled::{readings, with_phase};
-use poseidon_lab::report::{ReportError, StudyReport, format_measured, format_number, outcome_word};
+use poseidon_lab::report::{
+    CardEntry, Grade, ReportCard, ReportError, StudyReport, format_measured, format_number, outcome_word,
+};
 use poseidon_lab::scenario::Label;
 use poseidon_lab::store::{FinishedRun, complete_runs};
 use poseidon_lab::summary::{MAIN_METRICS, RunSummary};
@@ -88,6 +90,19 @@ fn outcome_colour(outcome: Outcome) -> Colour {
         Outcome::Fails => Colour::Red,
         Outcome::NotComparable | Outcome::NotRun => Colour::Yellow,
     }
+}
+
+/// Prints a report card: one row per scenario, one column per law.
+pub(crate) fn print_card(card: &ReportCard) {
+    let mut rows = vec![core::iter::once("scenario".to_owned()).chain(card.laws.iter().cloned()).collect()];
+    for scenario in &card.scenarios {
+        let grade = |entry: &CardEntry| format!("{} {}", entry.grade.symbol(), entry.number);
+        let grades = scenario.entries.iter().map(grade);
+        rows.push(core::iter::once(scenario.short_name().to_owned()).chain(grades).collect::<Vec<_>>());
+    }
+    print_blocks(&rows, 1);
+    let legend = Grade::ALL.map(|grade| format!("{} {}: {}", grade.symbol(), grade.word(), grade.meaning()));
+    outln!("\n{}", legend.join("\n"));
 }
 
 /// Prints a comparison of two results folders.

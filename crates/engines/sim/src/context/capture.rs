@@ -99,7 +99,10 @@ impl ShardContext<'_> {
             PacketKind::Cnp => CapturedKind::Cnp,
             PacketKind::Pause if tag.is_xoff() => CapturedKind::Pause,
             PacketKind::Pause => CapturedKind::Resume,
-            PacketKind::Data | PacketKind::PendingAck | PacketKind::Free => CapturedKind::Data,
+            // Recordings of datagrams are rejected before the run.
+            PacketKind::Data | PacketKind::Datagram | PacketKind::PendingAck | PacketKind::Free => {
+                CapturedKind::Data
+            }
         };
         CapturedPacket {
             connection: packet.connection(),

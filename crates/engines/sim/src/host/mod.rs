@@ -2,16 +2,19 @@
 //!
 //! A host serves its priorities in strict order. Within a priority, replies are sent first, and then the
 //! ready connections take turns. A connection is ready if it has data, its window has space and pacing allows
-//! a packet. The host rechecks these conditions when a reply or a timer changes the connection's state.
+//! a packet. The host rechecks these conditions when a reply or a timer changes the connection's state. A
+//! connection in a real transport stack is ready after any event at its host, and takes its turn with the others.
 
 mod receiving;
 mod rings;
 mod sending;
+mod stacks;
 
 use core::cmp::Reverse;
 use poseidon_plan::recording::NodePort;
 use poseidon_plan::records::{ReceiverRow, SenderRow};
 use poseidon_plan::rings::{RingProgress, RingRank};
+use poseidon_plan::stack::Side;
 use poseidon_plan::topology::Node;
 use poseidon_plan::traffic::Event;
 use poseidon_types::{Bytes, ConnectionId, HostId, JoinId, MessageId, Picos, PortId};
@@ -23,6 +26,7 @@ use crate::packet::{Fifo, Packet, PacketId, PacketKind};
 use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::wire::Wire;
+use stacks::{StackSide, StackSides};
 
 /// Both ends of all connections, and the state of message dependencies.
 pub(crate) struct Endpoints {
@@ -37,6 +41,8 @@ pub(crate) struct Endpoints {
     is_due: Vec<bool>,
     /// The state of each ring.
     rings: Vec<RingProgress>,
+    /// The connections in real transport stacks, if the plan has any.
+    stacks: Option<StackSides>,
 }
 
 impl Endpoints {
@@ -51,6 +57,7 @@ impl Endpoints {
             unmet_dependencies,
             unmet_events: ctx.schedule.join_counts.clone(),
             rings: ctx.schedule.rings.layouts().iter().map(RingProgress::new).collect(),
+            stacks: ctx.stacks.map(|factory| StackSides::new(factory, ctx.plan.connections.len())),
         }
     }
 
@@ -77,10 +84,16 @@ impl Endpoints {
                         in_flight: sender.in_flight,
                         srtt: sender.srtt,
                     });
+                } else if let Some(state) = self.stack_state(StackSide::new(connection, Side::Sender)) {
+                    let mtu = ctx.plan.transport.mtu;
+                    ctx.rows.senders.push(stacks::sender_row(now, connection, &state, mtu));
                 }
             }
             WatchedEnd::Receiver(connection) => {
-                let received = Bytes::new(self.receivers[connection.index()].received_bytes);
+                let received = match self.stack_state(StackSide::new(connection, Side::Receiver)) {
+                    Some(state) => state.received,
+                    None => Bytes::new(self.receivers[connection.index()].received_bytes),
+                };
                 ctx.rows.receivers.push(ReceiverRow { time: now, connection, received });
             }
         }
@@ -152,6 +165,10 @@ enum Timer {
     Join(JoinId),
     /// A rank of a ring starts its next repetition.
     RingRepetition(RingRank),
+    /// A real stack at a connection's sender may have a timeout.
+    StackSender(ConnectionId),
+    /// A real stack at a connection's receiver may have a timeout.
+    StackReceiver(ConnectionId),
 }
 
 impl Rack {
@@ -283,6 +300,12 @@ impl Rack {
             Timer::DependentMessage(message) => self.on_message_due(ctx, endpoints, message, now),
             Timer::Join(join) => self.complete_join(ctx, endpoints, join, now),
             Timer::RingRepetition(rank) => self.start_ring_repetition(ctx, endpoints, rank, now),
+            Timer::StackSender(connection) => {
+                self.on_stack_timer(ctx, endpoints, StackSide::new(connection, Side::Sender), now);
+            }
+            Timer::StackReceiver(connection) => {
+                self.on_stack_timer(ctx, endpoints, StackSide::new(connection, Side::Receiver), now);
+            }
             Timer::LinkChange(index) => {
                 let change = ctx.plan.link_changes[index as usize];
                 let slot = ctx.network.peer_of(change.switch, change.port).port;
@@ -296,6 +319,11 @@ impl Rack {
     /// Returns a host's slot in this rack.
     fn slot_of(&self, ctx: &ShardContext<'_>, host: HostId) -> u32 {
         host.get() - ctx.network.hosts_in(self.rack).start
+    }
+
+    /// Returns the host in a slot of this rack.
+    fn host_in(&self, ctx: &ShardContext<'_>, slot: u32) -> HostId {
+        HostId::new(ctx.network.hosts_in(self.rack).start + slot)
     }
 
     fn on_packet(
@@ -312,8 +340,7 @@ impl Rack {
                 ctx.discard(id);
                 let bit = 1 << packet.tag.priority();
                 if packet.tag.is_xoff() != (self.hosts[slot as usize].paused & bit != 0) {
-                    let host = HostId::new(ctx.network.hosts_in(self.rack).start + slot);
-                    let port = NodePort::new(Node::Host(host), PortId::new(0));
+                    let port = NodePort::new(Node::Host(self.host_in(ctx, slot)), PortId::new(0));
                     ctx.record_pause(port, packet.tag.priority(), packet.tag.is_xoff(), now);
                 }
                 let host = &mut self.hosts[slot as usize];
@@ -328,6 +355,10 @@ impl Rack {
             PacketKind::Ack | PacketKind::Nack | PacketKind::Cnp => {
                 ctx.hash_delivery(now, &packet);
                 self.on_reply(ctx, endpoints, id, now);
+            }
+            PacketKind::Datagram => {
+                ctx.hash_datagram(now, &packet);
+                self.on_datagram(ctx, endpoints, slot, id, now);
             }
             PacketKind::PendingAck | PacketKind::Free => {}
         }

@@ -41,6 +41,10 @@ impl Rack {
         now: Picos,
     ) {
         let connection = ctx.schedule.content(ctx.plan, message).connection;
+        if endpoints.stacks.is_some() && ctx.plan.stack_of(connection).is_some() {
+            self.start_stack_message(ctx, endpoints, message, now);
+            return;
+        }
         if let Some(is_due) = endpoints.is_due.get_mut(message.index()) {
             *is_due = true;
         }
@@ -107,7 +111,10 @@ impl Rack {
         connection: ConnectionId,
         now: Picos,
     ) {
-        let Some(sender) = endpoints.senders[connection.index()].as_mut() else { return };
+        let Some(sender) = endpoints.senders[connection.index()].as_mut() else {
+            self.end_stack_flow(ctx, endpoints, connection, now);
+            return;
+        };
         if sender.end_open_message() {
             self.finish_messages(ctx, endpoints, connection, now);
         }
@@ -280,7 +287,7 @@ impl Rack {
     }
 
     /// Dequeues the next packet of one priority: a reply, or else a packet from the first ready connection
-    /// that may still send.
+    /// that may still send. A ready connection without a sender may run in a real stack.
     pub(super) fn dequeue(
         &mut self,
         ctx: &mut ShardContext<'_>,
@@ -296,7 +303,12 @@ impl Rack {
             return Some(id);
         }
         while let Some(connection) = self.tx_queue(ctx, slot, priority).ready.pop_front() {
-            let Some(sender) = endpoints.senders[connection.index()].as_mut() else { continue };
+            let Some(sender) = endpoints.senders[connection.index()].as_mut() else {
+                match self.dequeue_datagram(ctx, endpoints, slot, connection, now) {
+                    Some(id) => return Some(id),
+                    None => continue,
+                }
+            };
             sender.is_ready = false;
             if !window_has_space(ctx, sender) || sender.next_send > now {
                 continue;

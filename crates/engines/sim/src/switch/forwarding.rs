@@ -77,7 +77,11 @@ impl Switches {
                     packet.tag.set_circuit_up(rotor.announces(rack, peer_rack, now));
                 }
             }
-            PacketKind::Data | PacketKind::Cnp | PacketKind::PendingAck | PacketKind::Free => {}
+            PacketKind::Data
+            | PacketKind::Cnp
+            | PacketKind::Datagram
+            | PacketKind::PendingAck
+            | PacketKind::Free => {}
         }
         false
     }
@@ -276,7 +280,7 @@ impl Switches {
         let delay_ns = u32::try_from(waited.get() / 1_000).unwrap_or(u32::MAX);
         state.last_delay_ns = delay_ns;
         let mark_policy = &self.switches[switch].mark;
-        if packet.tag.kind() == PacketKind::Data && *mark_policy != AnyMarkPolicy::OFF {
+        if packet.tag.is_ecn_capable() && *mark_policy != AnyMarkPolicy::OFF {
             let departure = Departure {
                 now,
                 sojourn_time: waited,

@@ -57,6 +57,9 @@ pub struct Config {
     pub plain_peers: PlainPeers,
     /// The callback that receives every decision of every law.
     pub observer: Option<Observer>,
+    /// The seed of the random numbers that laws receive. Flows of one [`crate::Poseidon`] receive different numbers
+    /// even with the same seed.
+    pub random_seed: u64,
 }
 
 /// How the host treats peers without the prefix. The host recognises them by the first byte of their datagrams
@@ -111,6 +114,7 @@ impl Config {
             coexistence: true,
             plain_peers: PlainPeers::Serve,
             observer: None,
+            random_seed: 0,
         }
     }
 

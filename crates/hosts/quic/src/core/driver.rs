@@ -88,7 +88,7 @@ impl<L: Law> FlowDriver<L> {
     /// strictly below its window.
     pub(crate) fn new(law: L, shared: Arc<Shared>, mtu: u16, extra_window: u64) -> Self {
         let registration = Registration { flow: shared.flows.open(), shared };
-        let number = registration.flow.number;
+        let seed = registration.flow.number ^ registration.shared.random_seed;
         let mut driver = Self {
             law,
             telemetry: TelemetryMonitor::new(registration.shared.bounds),
@@ -103,7 +103,7 @@ impl<L: Law> FlowDriver<L> {
             smoothed_rtt: Nanos::ZERO,
             partial_packet_bytes: 0,
             sent_bytes: 0,
-            random: random::splitmix64(number),
+            random: random::splitmix64(seed),
         };
         driver.update_window();
         driver

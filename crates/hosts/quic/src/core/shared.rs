@@ -30,6 +30,7 @@ pub(crate) struct Shared {
     pub(crate) bounds: Bounds,
     pub(crate) coexistence: bool,
     pub(crate) observer: Option<Observer>,
+    pub(crate) random_seed: u64,
 }
 
 impl Shared {
@@ -44,6 +45,7 @@ impl Shared {
             bounds: config.bounds(),
             coexistence: config.coexistence,
             observer: config.observer.clone(),
+            random_seed: config.random_seed,
         }
     }
 

@@ -17,6 +17,8 @@
 //! # }
 //! ```
 //!
+//! A program that drives quinn-proto itself, without quinn's sockets, passes its datagrams through a [`PrefixLayer`].
+//!
 //! # Limits of quinn
 //!
 //! | quinn does not support | this host instead | metric or error |
@@ -34,6 +36,7 @@
 
 mod connect;
 mod controller;
+mod prefix_layer;
 mod runtime;
 #[cfg(target_os = "linux")]
 mod sendmsg;
@@ -41,3 +44,4 @@ mod setup;
 mod socket;
 
 pub use connect::ConnectError;
+pub use prefix_layer::PrefixLayer;

@@ -272,6 +272,7 @@ fn report_metrics(report: &Report, values: &mut BTreeMap<String, f64>) {
             values.insert(format!("run.{name}"), part as f64 / whole as f64);
         }
     };
+    put_share("retransmitted_share", report.retransmitted, report.sent);
     put_share("telemetry_share", report.decisions_with_telemetry, report.decisions);
     put_share("marks_taken_share", report.marks_carried, report.marks);
     if report.max_lateness > Picos::ZERO {

@@ -204,14 +204,14 @@ fn put_queue_lengths(samples: &[QueueSample], put: &mut dyn FnMut(&str, f64)) {
     };
     let delays = sorted(|sample| sample.delay as f64 / 1e3);
     put("delay_mean_us", mean(&delays).unwrap_or(f64::NAN));
-    for (share, name) in [(0.5, "delay_p50_us"), (0.99, "delay_p99_us")] {
+    for (share, name) in [(0.5, "delay_p50_us"), (0.95, "delay_p95_us"), (0.99, "delay_p99_us")] {
         if supports_percentile(share, delays.len()) {
             put(name, percentile(&delays, share).unwrap_or(f64::NAN));
         }
     }
     let queued = sorted(|sample| sample.queued as f64);
     put("waiting_mean_bytes", mean(&queued).unwrap_or(f64::NAN));
-    for (share, name) in [(0.5, "p50"), (0.99, "p99")] {
+    for (share, name) in [(0.5, "p50"), (0.95, "p95"), (0.99, "p99")] {
         if supports_percentile(share, queued.len()) {
             let value = percentile(&queued, share).unwrap_or(f64::NAN);
             put(&format!("waiting_{name}_bytes"), value);

@@ -1,5 +1,6 @@
 //! Study reports: verdicts, figures, self-contained HTML pages, and a folder for publication.
 
+mod card;
 mod error;
 mod figures;
 mod format;
@@ -12,13 +13,16 @@ mod rejudge;
 mod results;
 
 pub use crate::number::format_number;
+pub use card::{
+    CardClaim, CardEntry, CardInput, CardScenario, Grade, RefusedLaw, ReportCard, card_laws, check_law,
+};
 pub use error::{ReportError, TableError, VerifyError};
 pub use figures::Figure;
 pub use format::{format_cell, format_measured, format_seeds, outcome_word};
 pub use numbers::{
     NumberComparison, NumberDifference, NumberKey, PublishedNumber, compare_numbers, numbers_of,
 };
-pub use page::{MAX_PAGE_BYTES, Page, Paper, render_pages, write_page, write_study_page};
+pub use page::{MAX_PAGE_BYTES, Page, Paper, render_card, render_pages, write_page, write_study_page};
 pub use provenance::{PlanFingerprint, Provenance, STALE_LABEL, stale_reason};
 pub use publish::{PublicationSource, origins, publish, read_numbers, read_published, write_index};
 pub use published::{PublishedFolder, PublishedStudy, ScenarioText, VerdictChange, compare_with_published};

@@ -96,10 +96,12 @@ impl Generator<'_> {
             senders: self.senders()?,
             targets,
             size: self.size()?,
+            last_size: self.spec.last_size.map(|size| size.0),
             period: self.every()?,
             start: self.start(),
             until: self.until(),
         })
+        .map(|traffic| self.spread_starts(traffic))
     }
 
     fn uniform_random(&self) -> Result<Traffic, SpecError> {
@@ -355,7 +357,9 @@ const fn keys_of(kind: TrafficKind) -> &'static [&'static str] {
         TrafficKind::LongFlows => &["from", "to", "count", "start", "until", "spread"],
         TrafficKind::Phased => &["from", "to", "count", "spread"],
         TrafficKind::Incast => &["from", "to", "count", "size", "start", "spread", "together", "every"],
-        TrafficKind::RotatingIncast => &["from", "to", "count", "size", "every", "start", "until"],
+        TrafficKind::RotatingIncast => {
+            &["from", "to", "count", "size", "last-size", "every", "start", "until", "spread"]
+        }
         TrafficKind::UniformRandom => {
             &["from", "to", "count", "size", "rate", "fresh", "partners", "start", "until"]
         }
@@ -397,6 +401,7 @@ fn check_keys(spec: &TrafficSpec) -> Result<(), SpecError> {
         ("together", spec.together.is_some()),
         ("every", spec.every.is_some()),
         ("size", spec.size.is_some()),
+        ("last-size", spec.last_size.is_some()),
         ("rate", spec.rate.is_some()),
         ("fresh", spec.fresh),
         ("partners", spec.partners.is_some()),

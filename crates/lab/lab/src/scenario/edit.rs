@@ -1,4 +1,5 @@
-//! Helps editors of scenario texts: positions of syntax errors, the number of cells, and additional sweep values.
+//! Helps editors of scenario texts: positions of syntax errors, the number of cells, additional sweep values, and other
+//! laws.
 
 use super::key_path::line_of_offset;
 use toml::de::{DeTable, DeValue};
@@ -40,14 +41,44 @@ pub fn with_sweep_value(text: &str, sweep: &str, value: &str) -> Option<String> 
             let has_digits = !value.starts_with('.') && !value.ends_with('.');
             (number.is_finite() && is_plain && has_digits).then(|| value.to_owned())?
         }
-        DeValue::String(_) => {
-            let is_plain = !value.contains(['"', '\\', '$']) && !value.chars().any(char::is_control);
-            is_plain.then(|| format!("\"{value}\""))?
-        }
+        DeValue::String(_) => is_plain_text(value).then(|| format!("\"{value}\""))?,
         _ => return None,
     };
     let end = last.span().end;
     Some(format!("{}, {literal}{}", text.get(..end)?, text.get(end..)?))
+}
+
+/// Replaces the laws of a scenario and returns the new text: the values of its sweep `law` or, for a single law, the
+/// value of its key `law`. The line numbers do not change if the values are on one line.
+///
+/// Returns `None` if the scenario has neither, if the values of the sweep are tables, or if a name contains quotes or
+/// control characters.
+pub fn with_laws(text: &str, laws: &[&str]) -> Option<String> {
+    if laws.is_empty() || laws.iter().any(|law| !is_plain_text(law)) {
+        return None;
+    }
+    let root = DeTable::parse(text).ok()?;
+    let root = root.get_ref();
+    let sweep = root.get("sweep").and_then(|sweeps| sweeps.get_ref().as_table()?.get("law"));
+    let (span, replacement) = match (sweep, root.get("law"), laws) {
+        (Some(sweep), _, laws) => {
+            let values = sweep.get_ref().as_array()?;
+            let is_text = |value: &DeValue<'_>| matches!(value, DeValue::String(_));
+            if !values.iter().all(|value| is_text(value.get_ref())) {
+                return None;
+            }
+            let names: Vec<String> = laws.iter().map(|law| format!("\"{law}\"")).collect();
+            (sweep.span(), format!("[{}]", names.join(", ")))
+        }
+        (None, Some(law), [name]) => (law.span(), format!("\"{name}\"")),
+        _ => return None,
+    };
+    Some(format!("{}{replacement}{}", text.get(..span.start)?, text.get(span.end..)?))
+}
+
+/// Returns whether a text can be written between quotes without escapes.
+fn is_plain_text(text: &str) -> bool {
+    !text.contains(['"', '\\', '$']) && !text.chars().any(char::is_control)
 }
 
 #[cfg(test)]
@@ -80,6 +111,25 @@ mod tests {
         let text = with_sweep_value(TEXT, "law", "poseidon").expect("the sweep has strings");
         assert!(text.contains("\"hpcc\", \"poseidon\"]"), "{text}");
         assert!(text.parse::<toml::Table>().is_ok());
+    }
+
+    #[test]
+    fn laws_are_replaced_in_the_sweep_or_in_the_key() {
+        let text = with_laws(TEXT, &["dctcp"]).expect("the scenario has a sweep of laws");
+        assert_eq!(text, TEXT.replace("[\"swift\", \"hpcc\"]", "[\"dctcp\"]"));
+        let text = with_laws(TEXT, &["a b", "c"]).expect("the scenario has a sweep of laws");
+        assert!(text.ends_with("law = [\"a b\", \"c\"]\n"), "{text}");
+        let single = "law = 'swift' # ours\n[topology]\n";
+        assert_eq!(with_laws(single, &["cubic"]).as_deref(), Some("law = \"cubic\" # ours\n[topology]\n"));
+        for (text, laws) in [
+            (single, ["a", "b"].as_slice()),
+            (single, &["a\"b"]),
+            (single, &[]),
+            ("title = \"t\"\n", &["cubic"]),
+            ("[[sweep.law]]\nname = \"x\"\n", &["cubic"]),
+        ] {
+            assert_eq!(with_laws(text, laws), None, "{text} {laws:?}");
+        }
     }
 
     #[test]

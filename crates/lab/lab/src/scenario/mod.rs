@@ -23,7 +23,7 @@ mod traffic;
 
 pub use cell::{Cell, Label, read_cells};
 pub use claim_error::{ClaimError, FormProblem};
-pub use edit::{count_cells, syntax_error_position, with_sweep_value};
+pub use edit::{count_cells, syntax_error_position, with_laws, with_sweep_value};
 pub use error::{GroupedDigits, ParameterOwner, ScenarioError, SpecError, SpecErrorKind, Subject};
 pub use file_error::{FileError, FileErrorKind};
 pub use key_path::{KeyPath, Segment};

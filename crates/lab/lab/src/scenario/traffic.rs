@@ -46,6 +46,8 @@ pub struct TrafficSpec {
     pub think: Option<Time>,
     /// The message size.
     pub size: Option<Size>,
+    /// The message size in the last period of `rotating-incast`, if it differs from `size`.
+    pub last_size: Option<Size>,
     /// The mean offered rate per sender.
     pub rate: Option<Rate>,
     /// Whether each message of `uniform-random` or `closed-loop` opens a new connection.
@@ -116,7 +118,8 @@ pub enum TrafficKind {
     /// Many senders to one receiver; long flows if no size is given. Keys: from, to, count, size, start, spread,
     /// together, every.
     Incast,
-    /// Many senders to one receiver, which changes every period. Keys: from, to, count, size, every, start, until.
+    /// Many senders to one receiver, which changes every period. Keys: from, to, count, size, last-size, every, start,
+    /// until, spread.
     RotatingIncast,
     /// Fixed-size messages to random hosts. Keys: from, to, count, size, rate, fresh, partners, start, until.
     UniformRandom,

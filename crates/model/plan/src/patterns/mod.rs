@@ -226,6 +226,7 @@ mod tests {
                     senders: eight_hosts.clone(),
                     targets: hosts(9..11),
                     size,
+                    last_size: None,
                     period: ms(3),
                     start,
                     until,

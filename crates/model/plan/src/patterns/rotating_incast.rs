@@ -18,6 +18,9 @@ pub struct RotatingIncast {
     pub targets: Vec<HostId>,
     /// The message size per sender.
     pub size: Bytes,
+    /// The message size per sender in the last period, if it differs: a burst on connections that were limited by their
+    /// application before.
+    pub last_size: Option<Bytes>,
     /// The time between consecutive incasts.
     pub period: Picos,
     /// The start time of the first incast.
@@ -38,6 +41,7 @@ impl Pattern for RotatingIncast {
         check_hosts(&self.targets, 1)?;
         check_interval(self.start, self.until)?;
         check_above_zero(self.size.is_zero(), "size")?;
+        check_above_zero(self.last_size.is_some_and(|size| size.is_zero()), "last-size")?;
         check_above_zero(self.period.is_zero(), "period")?;
         if let Some(host) = self.senders.iter().find(|host| self.targets.contains(host)) {
             return Err(PatternError::SelfTraffic(*host));
@@ -46,9 +50,11 @@ impl Pattern for RotatingIncast {
         let mut traffic = Traffic::default();
         let mut connections = PersistentConnections::default();
         for (time, target) in times.zip(self.targets.iter().cycle()) {
+            let is_last = time + self.period >= self.until;
+            let size = self.last_size.filter(|_| is_last).unwrap_or(self.size);
             for sender in &self.senders {
                 let connection = connections.find_or_add(&mut traffic, class, *sender, *target);
-                traffic.add_message(connection, time, Amount::Exactly(self.size));
+                traffic.add_message(connection, time, Amount::Exactly(size));
             }
         }
         Ok(traffic.grouped(&class.name))
@@ -67,6 +73,7 @@ mod tests {
             senders: hosts(100..200),
             targets: hosts(0..24),
             size: Bytes::new(131_072),
+            last_size: None,
             period: "2.1 ms".parse().expect("the time is valid"),
             start: Picos::ZERO,
             until: "210 ms".parse().expect("the time is valid"),
@@ -81,5 +88,27 @@ mod tests {
         // Each sender sends 131,072 bytes every 2.1 ms, which is 0.4993 Gbps.
         let bits: u64 = traffic.messages.iter().filter_map(|m| m.amount.bytes()).map(|b| b.get() * 8).sum();
         assert!((bits as f64 / 0.210 / 100.0 - 0.4993e9).abs() < 1e5);
+    }
+
+    #[test]
+    fn only_the_last_period_has_another_size() {
+        let incast = |until: &str, last_size| RotatingIncast {
+            senders: hosts(0..2),
+            targets: hosts(2..3),
+            size: Bytes::new(1_000),
+            last_size: Some(Bytes::new(last_size)),
+            period: "1 ms".parse().expect("the time is valid"),
+            start: Picos::ZERO,
+            until: until.parse().expect("the time is valid"),
+        };
+        for until in ["3 ms", "2.1 ms"] {
+            let class = TrafficClass::new(1, "ri");
+            let traffic = incast(until, 50_000).generate(&class).expect("the pattern is valid");
+            let sizes = traffic.messages.iter().filter_map(|message| message.amount.bytes());
+            let sizes: Vec<u64> = sizes.map(Bytes::get).collect();
+            assert_eq!(sizes, [1_000, 1_000, 1_000, 1_000, 50_000, 50_000], "{until}");
+            assert_eq!(traffic.connections.len(), 2, "each pair keeps its connection");
+            assert!(incast(until, 0).generate(&class).is_err());
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! script shows time series as interactive plots and adds filters, values under the pointer, and downloads.
 
 mod answer;
+mod card;
 mod data;
 mod document;
 mod files;
@@ -14,6 +15,7 @@ mod overview;
 mod section;
 mod site;
 
+pub use card::render_card;
 pub use site::Paper;
 
 use super::{ReportError, StudyReport};
