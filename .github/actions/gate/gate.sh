@@ -9,6 +9,9 @@ arguments+=(--seeds "$INPUT_SEEDS" --fail-on "$INPUT_FAIL_ON")
 while IFS= read -r rule; do
     [ -z "$rule" ] || arguments+=(--fail-if "$rule")
 done <<<"$INPUT_FAIL_IF"
+while IFS= read -r law; do
+    [ -z "$law" ] || arguments+=(--law "$law")
+done <<<"$INPUT_LAW"
 if [ -f "$INPUT_BASELINE" ]; then
     arguments+=(--baseline "$INPUT_BASELINE")
 else

@@ -52,7 +52,7 @@ fn a_card_grades_each_law_and_names_the_reason_for_a_missing_grade() {
     let card = ["card", "tiny.toml", "--law", "swift", "--law", "small", "--law", "dctcp", "-o", "out"];
     let output = folder.run_ok(&card);
     let text = stdout(&output);
-    assert!(text.contains("◐ 0.9") && text.contains("✗ 0.") && text.contains("dctcp"), "{text}");
+    assert!(text.contains("◐ 1.00  ✗ 0.11") && text.contains("dctcp"), "{text}");
     assert!(text.contains("results without a grade: 1"), "{text}");
     let page = folder.read("out/card.html");
     assert!(page.contains("id=\"tiny\"") && page.contains("Without a grade: dctcp. "), "{page}");

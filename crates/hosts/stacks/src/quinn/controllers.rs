@@ -1,5 +1,6 @@
 //! The congestion controllers: quinn's own, and our laws.
 
+use super::DEFAULT_MAX_DATAGRAM;
 use crate::QuinnController;
 use crate::common::{self, Purpose, datagram_size};
 use core::any::Any;
@@ -40,10 +41,20 @@ impl Control {
         packet_size: u16,
         custom: Option<QuinnController>,
     ) -> Self {
+        let mut new_reno = NewRenoConfig::default();
+        let mut cubic = CubicConfig::default();
+        let mut bbr = BbrConfig::default();
+        if packet_size > DEFAULT_MAX_DATAGRAM {
+            // quinn's own is ten packets of 1,200 bytes, and a sender waits until two packets fit.
+            let window = 10 * u64::from(packet_size);
+            new_reno.initial_window(window);
+            cubic.initial_window(window);
+            bbr.initial_window(window);
+        }
         let factory: Factory = match law.controller {
-            Some(Controller::NewReno | Controller::Reno) => Arc::new(NewRenoConfig::default()),
-            Some(Controller::Cubic) => Arc::new(CubicConfig::default()),
-            Some(Controller::Bbr) => Arc::new(BbrConfig::default()),
+            Some(Controller::NewReno | Controller::Reno) => Arc::new(new_reno),
+            Some(Controller::Cubic) => Arc::new(cubic),
+            Some(Controller::Bbr) => Arc::new(bbr),
             Some(Controller::Custom) => custom.expect("check requires a custom controller")(),
             None => return Self::for_law(plan, connection, side, packet_size),
         };

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | packet size | a full packet of the plan | MTU discovery is off, because the size of packets is part of the plan |
 //! | flow control | 64 MB or 8 bandwidth-delay products | it never limits a connection |
+//! | initial window of packets above 1,472 bytes | ten packets | quinn's own window holds only one of them |
 //! | idle timeout | none | connections may pause between messages |
 //! | fairness between streams | off | messages are sent in their order |
 //! | GSO, 0-RTT, session tickets, validation tokens, migration | off | their datagrams would be hard to repeat |

@@ -15,6 +15,7 @@ use core::ops::ControlFlow;
 use poseidon_laws::LAWS;
 use poseidon_plan::Backend;
 use poseidon_plan::records::{Progress, Sink};
+use poseidon_plan::stack::Controller;
 use serde::Serialize;
 
 /// The name of the sweep whose values are the laws of a card.
@@ -176,11 +177,13 @@ pub struct CardEntry {
     pub refused: Option<String>,
 }
 
-/// Returns the laws that can have a grade: the built-in laws, and the laws that the scenarios define under other names.
+/// Returns the laws that can have a grade: the built-in laws, and the laws that the scenarios define under other names. A
+/// controller of a program's own is not listed, because only that program has it.
 pub fn card_laws<'a>(studies: impl IntoIterator<Item = &'a Study>) -> Vec<String> {
     let mut laws: Vec<String> = LAWS.iter().map(|law| law.name.to_owned()).collect();
-    for name in studies.into_iter().flat_map(|study| study.scenario().laws.keys()) {
-        if !laws.contains(name) {
+    for (name, spec) in studies.into_iter().flat_map(|study| &study.scenario().laws) {
+        let is_custom = spec.controller.as_deref() == Some(Controller::Custom.name());
+        if !is_custom && !laws.contains(name) {
             laws.push(name.clone());
         }
     }

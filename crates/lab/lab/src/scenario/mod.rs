@@ -137,6 +137,7 @@ fn default_law() -> String {
 #[derive(Clone, Debug, JsonSchema)]
 pub struct LawSpec {
     /// The built-in law to start from. Not used together with `controller`.
+    #[schemars(with = "Option<String>")]
     pub base: String,
     /// A real transport stack that runs the connections of this law, such as `quinn`. By default, connections run in
     /// the transport of the simulator or of Linux.
