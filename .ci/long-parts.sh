@@ -57,6 +57,21 @@ lacks_ns3() {
     }
 }
 
+# The same for both versions of ns-3 that ns3/ supports, with Poseidon's laws.
+lacks_both_ns3() {
+    { ns3/install && ns3/build; } >"$out/ns3-laws.log" 2>&1 || {
+        echo "ns-3 cannot be installed or built here (ns3/install, ns3/build): $(tail -n 1 "$out/ns3-laws.log")"
+        return 1
+    }
+}
+# Builds for about 20 minutes the first time.
+lacks_cargo_c() {
+    cargo cinstall --version >/dev/null 2>&1 || cargo install --locked cargo-c@0.10.24 >"$out/cargo-c.log" 2>&1 || {
+        echo "cargo-c cannot be installed here (cargo install cargo-c): $(tail -n 1 "$out/cargo-c.log")"
+        return 1
+    }
+}
+
 part anchors 1 release ''
 part packet_hops 5 release two_cores
 part ratio 3 release two_cores
@@ -73,6 +88,11 @@ part vanishing_long 1 tests ''
 part one_testbed 4 'release tests' 'root two_cores testbed'
 part peers_star 2 release ns3
 part peers_dumbbell 20 release ns3
+part peers_laws 25 release both_ns3
+part peers_victims 15 release both_ns3
+part ns3_equality 10 '' both_ns3
+part capi_equality 10 '' ''
+part capi_package 5 '' cargo_c
 
 run_anchors() { target/release/examples/anchors --json; }
 run_packet_hops() { target/release/examples/packet_hops --json; }
@@ -102,6 +122,11 @@ run_one_testbed() {
 }
 run_peers_star() { target/release/poseidon-peers star --json; }
 run_peers_dumbbell() { target/release/poseidon-peers dumbbell --json; }
+run_peers_laws() { target/release/poseidon-peers laws --json; }
+run_peers_victims() { target/release/poseidon-peers victims --json; }
+run_ns3_equality() { .ci/ns3 --all 100000; }
+run_capi_equality() { cargo test --release --locked -p poseidon-capi --test equality -- --ignored --nocapture; }
+run_capi_package() { .ci/capi; }
 
 # One part per scenario on real packets. The estimate is the duration of the last published run.
 for scenario in scenarios/linux/*.toml; do

@@ -113,6 +113,8 @@ def undo(text):
 
 def faults(text):
     rows = objects(text)
+    if not rows:
+        raise NoFigures("no row of figures")
     return {
         "faults": len(rows),
         "found": sum(row["found"] for row in rows),
@@ -201,6 +203,41 @@ def peers_star(text):
     return {f"{n} hosts: times as fast as ns-3": speed[n, "ours"] / speed[n, "ns-3"] for n in hosts}
 
 
+def peers_laws(text):
+    """The differences between our simulator and the version of ns-3 that differs most."""
+    figures = {}
+    for row in objects(text):
+        if row["side"] != "ours":
+            for what, value in (("share", row["share_difference"]), ("queue", abs(row["queue_difference"]))):
+                name = f"{row['scenario']}: difference of the {what}"
+                figures[name] = max(value, figures.get(name, 0))
+    if not figures:
+        raise NoFigures("no row from ns-3")
+    return figures
+
+
+def ns3_equality(text):
+    lists = [int(count) for count in re.findall(r"^[a-z0-9-]+: (\d+) lists, \d+ decisions, all the same$", text, re.M)]
+    if not lists:
+        raise NoFigures("no law was compared")
+    return {
+        "laws and versions": len(lists),
+        "lists per law": min(lists, default=0),
+        "runs replayed through C": len(re.findall(r"^ns3: .* calls replayed: the same decisions$", text, re.M)),
+    }
+
+
+def capi_equality(text):
+    (row,) = only([row for row in objects(text) if row.get("test") == "capi_equality"])
+    return {key: value for key, value in row.items() if key != "test"}
+
+
+def capi_package(text):
+    if "capi:" not in text:
+        raise NoFigures("no output of .ci/capi")
+    return {"installed with cargo-c": text.count("capi: installed with cargo-c and used with pkg-config")}
+
+
 # --- Marks: the least or the most that a figure may be, and where that is promised.
 
 
@@ -218,6 +255,27 @@ ROUTER = 'docs/cost.md, "A router that stamps", less 0.03 because runs differ by
 TRANSFER = 'docs/cost.md, "A TCP transfer"'
 RATIO = "crates/hosts/quic/examples/ratio/main.rs, GOODPUT and CPU; docs/howto/quic.md has 0.97 and 1.04"
 TESTBED = "crates/hosts/quic/tests/testbed.rs"
+LAWS = 'docs/howto/ns3.md, "Comparison with our simulator": 5 % of the fair share, 10 % of the queue'
+
+
+def same_in_ns3(shares, queues):
+    """Marks for the scenarios in which shares agree with ns-3, and for those in which queues do."""
+    return [
+        *(at_most(f"{scenario}: difference of the share", 0.05, LAWS) for scenario in shares),
+        *(at_most(f"{scenario}: difference of the queue", 0.1, LAWS) for scenario in queues),
+    ]
+
+
+# The page names the cause where shares do not agree.
+TWO_FLOWS = [f"dumbbell, {law}, 2 flows" for law in ("poseidon", "swift", "dctcp", "theta-powertcp", "cubic", "bbr")]
+EIGHT_FLOWS = [f"{network}, {law}, 8 flows" for network in ("dumbbell", "star") for law in ("poseidon", "swift", "dctcp")]
+LAWS_IN_NS3 = same_in_ns3([*TWO_FLOWS, "star, poseidon, 2 flows", "star, swift, 8 flows"], [*TWO_FLOWS, *EIGHT_FLOWS])
+VICTIMS = [f"fig. {figure}, {law}" for figure in (12, 13) for law in ("poseidon", "swift")]
+PHASES = [f"fig. 14, swift, ({first},{second})" for first, second in ((2, 0), (0, 2), (2, 9), (9, 9), (9, 2))]
+VICTIMS_IN_NS3 = same_in_ns3(
+    [*VICTIMS, *PHASES, "fig. 14, poseidon, (2,0)", "fig. 14, poseidon, (0,2)"],
+    [*VICTIMS, *PHASES, *(phase.replace("swift", "poseidon") for phase in PHASES)],
+)
 
 PARTS = {
     "packet_hops": {
@@ -377,6 +435,38 @@ PARTS = {
                 for flows in (2, 8)
             ),
         ],
+    },
+    "peers_laws": {
+        "what": "our laws in ns-3 compared with our simulator",
+        "figures": peers_laws,
+        "marks": LAWS_IN_NS3,
+    },
+    "peers_victims": {
+        "what": "figures 12, 13 and 14 of the Poseidon paper in ns-3",
+        "figures": peers_laws,
+        "marks": VICTIMS_IN_NS3,
+    },
+    "ns3_equality": {
+        "what": "laws decide in ns-3 as through C",
+        "figures": ns3_equality,
+        "marks": [
+            at_least("laws and versions", 18, "docs/howto/ns3.md: nine laws, two versions of ns-3"),
+            at_least("lists per law", 100_000, "docs/howto/ns3.md"),
+            at_least("runs replayed through C", 18, "docs/howto/ns3.md"),
+        ],
+    },
+    "capi_equality": {
+        "what": "laws decide through C as in Rust",
+        "figures": capi_equality,
+        "marks": [
+            at_least("laws", 12, "docs/howto/c.md: every law"),
+            at_least("lists", 100_000, "docs/howto/c.md"),
+        ],
+    },
+    "capi_package": {
+        "what": "the C library installed by cargo-c",
+        "figures": capi_package,
+        "marks": [at_least("installed with cargo-c", 1, "docs/howto/c.md, \"Install\"")],
     },
     "peers_star": {
         "what": "speed compared with ns-3",

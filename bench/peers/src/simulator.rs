@@ -1,21 +1,31 @@
 //! Runs the scenarios in Poseidon's simulator.
 
 use poseidon_plan::records::MemorySink;
-use poseidon_plan::switch::{AnyMarkPolicy, PerQueue, Stamp, Step};
+use poseidon_plan::switch::{AnyMarkPolicy, DelayCarrier, PerQueue, Stamp, Step};
+use poseidon_plan::topology;
 use poseidon_plan::{Backend, Link, Plan, PlanError, Topology};
 use poseidon_sim::Simulator;
 use poseidon_testkit::plans;
 use poseidon_types::{BitRate, Nanos, Picos};
 
+use crate::chain::{BUFFER, Chain, WatchedQueue};
 use crate::results::{DumbbellResult, Speed, measure_seconds};
 use crate::scenario::{
     Dumbbell, HEADERS, Law, MARK_PACKETS, QueueDiscipline, SEGMENT, SLICES, Star, packet_size,
 };
 
 pub(crate) fn run_dumbbell(scenario: &Dumbbell) -> Result<DumbbellResult, PlanError> {
-    let plan = dumbbell_plan(scenario);
+    run_plan(&dumbbell_plan(scenario))
+}
+
+pub(crate) fn run_chain(chain: &Chain) -> Result<DumbbellResult, PlanError> {
+    run_plan(&chain_plan(chain))
+}
+
+/// Runs a plan that watches one port and all connections.
+fn run_plan(plan: &Plan) -> Result<DumbbellResult, PlanError> {
     let mut rows = MemorySink::default();
-    let report = Simulator::default().run(&plan, &mut rows)?;
+    let report = Simulator::default().run(plan, &mut rows)?;
     let half = plan.stop.get() / 2;
     let slice = half / SLICES as u64;
     let flows = plan.connections.len();
@@ -70,6 +80,42 @@ fn dumbbell_plan(scenario: &Dumbbell) -> Plan {
     // On switch 0, the host ports come first, and the next port leads to switch 1.
     plan.watched_ports = plans::switch_ports(&[(0, flows)]);
     plan.sample_every = Picos::from_nanos(scenario.sample_interval());
+    plan
+}
+
+/// Returns the plan of a chain.
+pub(crate) fn chain_plan(chain: &Chain) -> Plan {
+    let delay = Picos::from_nanos(chain.delay);
+    let topology = Topology::Chain(topology::Chain {
+        switches: chain.switches,
+        hosts: chain.hosts,
+        host_link: Link { rate: chain.host_rate, delay },
+        middle_link: Link { rate: chain.rate, delay },
+    });
+    let mut plan = plans::plan(topology, chain.law, &chain.flows);
+    for (name, value) in chain.params {
+        plan.laws[0].set(name, value).expect("the parameters are valid");
+    }
+    configure_like_ns3(&mut plan, Nanos::from_millis(10));
+    // ns-3 carries the maximum hop delay in a tag, without bytes.
+    plan.switch.stamp = Stamp::MaxHopDelay(DelayCarrier::Exact);
+    plan.stop = Picos::from_nanos(chain.stop);
+    plan.switch.buffer = PerQueue { size: packet_size() * BUFFER }.into();
+    plan.switch.mark = chain
+        .threshold()
+        .map_or(AnyMarkPolicy::OFF, |packets| Step { threshold: packet_size() * packets }.into());
+    for (flow, message) in plan.messages.iter_mut().enumerate() {
+        message.start = Picos::from_nanos(chain.start(flow));
+    }
+    let flows = u32::try_from(chain.flows.len()).expect("there are few flows");
+    plan.watched_connections = plans::connection_ids(0..flows);
+    // The host ports come first, then the port to the previous switch, if there is one.
+    let port = match chain.queue {
+        WatchedQueue::ToHost(host) => (host / chain.hosts, host % chain.hosts),
+        WatchedQueue::ToNext(switch) => (switch, chain.hosts + u32::from(switch > 0)),
+    };
+    plan.watched_ports = plans::switch_ports(&[port]);
+    plan.sample_every = Picos::from_nanos(chain.sample_interval());
     plan
 }
 

@@ -1622,8 +1622,6 @@ poseidon_status poseidon_bare16_signal(const uint8_t *bytes,
                                        uint8_t assumed_hops,
                                        struct poseidon_max_hop_delay *signal);
 
-extern void abort(void);
-
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus

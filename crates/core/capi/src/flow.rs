@@ -356,7 +356,7 @@ pub unsafe extern "C" fn poseidon_flow_on_ack(
     if let Err(failure) = ack.check() {
         return failure.code();
     }
-    law.on_ack(&ack.as_event(&[]));
+    law.on_ack(&ack.event(&[]));
     0
 }
 

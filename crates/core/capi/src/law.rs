@@ -166,7 +166,7 @@ pub unsafe extern "C" fn poseidon_law_on_ack(
     }
     match state {
         // Poseidon reads no hop records, so they need not be converted. The compiler inlines this law.
-        AnyLaw::Poseidon(poseidon) => poseidon.on_ack(&ack.as_event(&[])),
+        AnyLaw::Poseidon(poseidon) => poseidon.on_ack(&ack.event(&[])),
         // SAFETY: the caller guarantees the hop records.
         other => unsafe { on_ack_of_any_law(other, ack) },
     }
@@ -188,7 +188,7 @@ unsafe fn on_ack_of_any_law(law: &mut AnyLaw, ack: &poseidon_ack) {
         converted = unsafe { border::read_hops(ack) };
         converted.get(..ack.hop_record_count).unwrap_or(&[])
     };
-    law.on_ack(&ack.as_event(records));
+    law.on_ack(&ack.event(records));
 }
 
 /// Passes an ACK from a program that was compiled with another version of the header.
@@ -217,11 +217,11 @@ pub(crate) unsafe fn with_event<R>(
     ack.check()?;
     border::check_hops(&ack)?;
     if ack.hop_record_count == 0 {
-        return Ok(use_event(&ack.as_event(&[])));
+        return Ok(use_event(&ack.event(&[])));
     }
     // SAFETY: the caller guarantees the hop records.
     let records = unsafe { border::read_hops(&ack) };
-    Ok(use_event(&ack.as_event(records.get(..ack.hop_record_count).unwrap_or(&[]))))
+    Ok(use_event(&ack.event(records.get(..ack.hop_record_count).unwrap_or(&[]))))
 }
 
 /// Reacts to packet loss. Call it once when the flow enters fast recovery, not once per lost packet.

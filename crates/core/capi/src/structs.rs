@@ -277,7 +277,7 @@ impl poseidon_ack {
 
     /// Converts to the laws' type.
     #[inline]
-    pub(crate) const fn as_event<'a>(&self, records: &'a [HopRecord]) -> Ack<'a> {
+    pub(crate) const fn event<'a>(&self, records: &'a [HopRecord]) -> Ack<'a> {
         let wrap = CounterWrap {
             timestamp: Nanos::new(self.hop_wrap_timestamp_ns),
             sent: Bytes::new(self.hop_wrap_sent_bytes),

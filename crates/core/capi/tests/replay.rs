@@ -1,10 +1,10 @@
 //! The hashes in `examples/replay.out` are the ones of `AnyLaw`. `.ci/capi` compares them with the output of the C program
 //! `examples/replay.c`, so the compiled C library decides like the Rust code.
 
+use core::fmt::Write;
 use poseidon_laws::{Ack, AnyLaw, AnyParams, LAWS, Law, Loss, Pacing, Path};
 use poseidon_testkit::rng::SplitMix64;
 use poseidon_types::{BitRate, Bytes, CounterWrap, HopPath, HopRecord, Nanos, Signals};
-use core::fmt::Write as _;
 
 struct Random(SplitMix64);
 
