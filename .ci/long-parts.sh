@@ -4,7 +4,8 @@
 as_root=()
 [ "$(id -u)" -eq 0 ] || as_root=(sudo -n --preserve-env=POSEIDON)
 . .ci/lib.sh
-release=(--release "${without_s2n[@]}")
+# A scenario on real packets runs quinn.
+release=(--release "${without_s2n[@]}" --features poseidon-cli/stacks)
 
 build_release() {
     cargo build "${release[@]}" --bin poseidon --bin poseidon-peers \

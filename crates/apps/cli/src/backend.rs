@@ -113,7 +113,7 @@ mod linux {
     use poseidon_testbed::{Testbed, private_netns};
 
     pub(super) fn testbed() -> Result<Box<dyn Backend + Sync>, Failure> {
-        Ok(Box::new(Testbed))
+        Ok(Box::new(Testbed { stacks: super::stacks() }))
     }
 
     /// Replaces this process with the same command in private namespaces, which are required for runs with real

@@ -10,3 +10,13 @@ pub(crate) enum BackendKind {
     /// Real packets through the Linux kernel of this machine.
     Linux,
 }
+
+impl BackendKind {
+    /// Returns the name that the command line uses.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Linux => "linux",
+        }
+    }
+}

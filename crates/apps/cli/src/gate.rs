@@ -1,6 +1,6 @@
 //! Decides whether a change made congestion control worse: `poseidon gate` and `poseidon compare --fail-if`.
 
-use crate::backend::{self, simulator};
+use crate::backend;
 use crate::backend_kind::BackendKind;
 use crate::failure::RESULTS_KEPT;
 use crate::progress::ProgressBars;
@@ -14,7 +14,7 @@ use poseidon_gate::formats::{
     BenchmarkDirection, render_annotations, render_bencher, render_benchmark, render_json, render_junit,
     render_ktap, render_markdown, render_text,
 };
-use poseidon_gate::gate::{GateOptions, run_gate};
+use poseidon_gate::gate::{GateOptions, RunOrder, run_gate};
 use poseidon_gate::looks::{DEFAULT_ALPHA, Looks};
 use poseidon_gate::measurements::ScenarioMeasurements;
 use poseidon_gate::program::ProgramSide;
@@ -27,8 +27,9 @@ use poseidon_lab::report::ReportError;
 use poseidon_lab::runner::{RunEnvironment, RunOptions, Shard};
 use poseidon_lab::store::Store;
 use poseidon_lab::study::{Study, natural_order};
+use std::env;
 use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `poseidon gate`.
@@ -69,6 +70,10 @@ pub(crate) struct GateArgs {
     /// Use shorter runs, as the scenario's quick form defines.
     #[arg(long)]
     quick: bool,
+    /// The backend: the simulator, or real packets in network namespaces of this machine (as root). With real packets, both
+    /// sides run alternately, and no run is reused.
+    #[arg(long = "on", value_enum, default_value = "sim")]
+    backend: BackendKind,
     /// Number of parallel runs [default: number of cores].
     #[arg(long, short)]
     jobs: Option<usize>,
@@ -89,7 +94,8 @@ Examples:
   poseidon gate ci/*.toml --baseline ci/baseline.json            compare with it
   poseidon gate ci/*.toml --base origin/main                     compare with a commit
   poseidon gate a.toml --base main --fail-if 'latency_p99_us > +5%'
-  poseidon gate suite --law cubic --base main                    compare a law in the scenario suite";
+  poseidon gate suite --law cubic --base main                    compare a law in the scenario suite
+  poseidon gate linux/quinn --base main --on linux               compare on real packets, as root";
 
 /// What to compare with.
 #[derive(Debug, Args)]
@@ -210,27 +216,28 @@ impl RuleArgs {
         Ok(Rule::defaults(margin.map_err(|error| Failure::Usage(format!("--margin {error}")))?))
     }
 
-    fn options(&self, looks: Looks) -> Result<GateOptions, Failure> {
-        Ok(GateOptions { rules: self.rules()?, has_explicit_rules: !self.fail_if.is_empty(), looks })
+    fn options(&self, looks: Looks, order: RunOrder) -> Result<GateOptions, Failure> {
+        Ok(GateOptions { rules: self.rules()?, has_explicit_rules: !self.fail_if.is_empty(), looks, order })
     }
 }
 
 /// Runs a gate, or writes a baseline.
 pub(crate) fn run(args: &GateArgs) -> Result<(), Failure> {
     let looks = Looks::new(args.seeds.clone(), args.rules.alpha, args.first_seed);
-    let options = args.rules.options(looks.map_err(|error| Failure::Usage(error.to_string()))?)?;
+    let looks = looks.map_err(|error| Failure::Usage(error.to_string()))?;
+    let options = args.rules.options(looks, args.run_order()?)?;
     let studies = catalog::find_studies(&args.scenarios, args.quick)?;
     let studies: Vec<Study> =
         studies.into_iter().map(|study| catalog::with_laws(study, &args.law)).collect::<Result<_, _>>()?;
-    let backend = simulator();
+    let backend = backend::create(args.backend)?;
     check_studies(&studies)?;
-    studies.iter().try_for_each(|study| study.check(&backend))?;
+    studies.iter().try_for_each(|study| study.check(backend.as_ref()))?;
     let runs = RunOptions {
         seeds: None,
-        jobs: backend::jobs(BackendKind::Sim, args.jobs),
+        jobs: backend::jobs(args.backend, args.jobs),
         records: None,
         shard: Shard::WHOLE,
-        program: backend::program(BackendKind::Sim),
+        program: backend::program(args.backend),
         limits: Limits::default(),
         time_estimation: TimeEstimation::Off,
     };
@@ -238,10 +245,11 @@ pub(crate) fn run(args: &GateArgs) -> Result<(), Failure> {
     let (base_build, head_build) = (build(&args.base.base)?, build(&args.head)?);
     let store = Store::new(&args.output);
     let cells: usize = studies.iter().map(|study| study.cells.len()).sum();
+    let runs_programs_only = head_build.is_some() || args.backend == BackendKind::Linux;
     let progress =
-        ProgressBars::new(cells * options.looks.max_seeds() as usize, args.quiet || head_build.is_some());
+        ProgressBars::new(cells * options.looks.max_seeds() as usize, args.quiet || runs_programs_only);
     let environment =
-        RunEnvironment { backend: &backend, store: &store, options: &runs, observer: &progress };
+        RunEnvironment { backend: backend.as_ref(), store: &store, options: &runs, observer: &progress };
     let gate = Gate {
         args,
         options: &options,
@@ -293,6 +301,30 @@ impl GateArgs {
     fn cache_folder(&self) -> PathBuf {
         self.output.join("gate")
     }
+
+    /// Returns the order of the runs. Values on real packets depend on the machine and its load, so the sides run
+    /// alternately, and values of another day do not fit.
+    fn run_order(&self) -> Result<RunOrder, Failure> {
+        match self.backend {
+            BackendKind::Sim => Ok(RunOrder::Blocks),
+            BackendKind::Linux if self.base.baseline.is_some() => Err(Failure::Usage(
+                "--on linux runs both sides alternately, because real packets depend on the machine, so a stored \
+                 baseline does not fit; use --base or --base-program"
+                    .to_owned(),
+            )),
+            BackendKind::Linux => Ok(RunOrder::Alternating),
+        }
+    }
+
+    /// Returns the folder for the runs of one side on real packets. Every gate starts with an empty folder, because a run
+    /// of an earlier gate is no neighbour of a run of this one.
+    fn fresh_folder(&self, side: &str) -> Result<PathBuf, Failure> {
+        let folder = self.cache_folder().join("linux").join(side);
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::file(&folder)(error)),
+            _ => Ok(folder),
+        }
+    }
 }
 
 impl<'a> Gate<'a> {
@@ -308,23 +340,31 @@ impl<'a> Gate<'a> {
     }
 
     fn other_program(&self, name: String, program: PathBuf, folder: PathBuf) -> ProgramSide<'a> {
-        let jobs = self.environment.options.jobs;
-        ProgramSide { name, program, folder, jobs, studies: self.studies, rules: &self.options.rules }
+        let (jobs, backend) = (self.environment.options.jobs, self.args.backend.name());
+        let (studies, rules) = (self.studies, &self.options.rules[..]);
+        ProgramSide { name, program, folder, jobs, backend, studies, rules }
     }
 
-    fn built_program(&self, build: &BuiltProgram) -> ProgramSide<'a> {
+    fn built_program(&self, build: &BuiltProgram, side: &str) -> Result<ProgramSide<'a>, Failure> {
         let BuiltProgram { reference, commit, program, folder } = build;
         let name = format!("{reference} ({})", &commit[..commit.len().min(12)]);
-        self.other_program(name, program.clone(), folder.clone())
+        let folder = match self.args.backend {
+            BackendKind::Sim => folder.clone(),
+            BackendKind::Linux => self.args.fresh_folder(side)?,
+        };
+        Ok(self.other_program(name, program.clone(), folder))
     }
 
     fn base_side(&self) -> Result<Box<dyn Side + 'a>, Failure> {
         let BaseArgs { baseline, base_program, .. } = &self.args.base;
         if let Some(build) = &self.base_build {
-            return Ok(Box::new(self.built_program(build)));
+            return Ok(Box::new(self.built_program(build, "base")?));
         }
         if let Some(program) = base_program {
-            let folder = self.args.cache_folder().join("base-program");
+            let folder = match self.args.backend {
+                BackendKind::Sim => self.args.cache_folder().join("base-program"),
+                BackendKind::Linux => self.args.fresh_folder("base")?,
+            };
             return Ok(Box::new(self.other_program(program.display().to_string(), program.clone(), folder)));
         }
         let path = baseline.as_deref().expect("clap requires one of the three");
@@ -335,12 +375,22 @@ impl<'a> Gate<'a> {
         Ok(Box::new(StoredSide::from_baseline(name, stored)))
     }
 
+    fn head_side(&self) -> Result<Box<dyn Side + 'a>, Failure> {
+        if let Some(build) = &self.head_build {
+            return Ok(Box::new(self.built_program(build, "head")?));
+        }
+        if self.args.backend == BackendKind::Sim {
+            return Ok(Box::new(self.this_program()));
+        }
+        // Both sides run in the same way: each run is a process in namespaces of its own.
+        let program = env::current_exe().map_err(Failure::file(Path::new("/proc/self/exe")))?;
+        let name = self.environment.options.program.identity.clone();
+        Ok(Box::new(self.other_program(name, program, self.args.fresh_folder("head")?)))
+    }
+
     fn compare(&self) -> Result<GateReport, Failure> {
         let mut base = self.base_side()?;
-        let mut head: Box<dyn Side + 'a> = match &self.head_build {
-            Some(build) => Box::new(self.built_program(build)),
-            None => Box::new(self.this_program()),
-        };
+        let mut head = self.head_side()?;
         Ok(run_gate(base.as_mut(), head.as_mut(), self.options, &|text| self.note(text))?)
     }
 
@@ -419,7 +469,7 @@ pub(crate) fn compare_folders(
 ) -> Result<(), Failure> {
     let rules = RuleArgs { fail_if: fail_if.to_vec(), margin: None, alpha: DEFAULT_ALPHA };
     let looks = Looks::single(rules.alpha).map_err(|error| Failure::Usage(error.to_string()))?;
-    let options = rules.options(looks)?;
+    let options = rules.options(looks, RunOrder::Blocks)?;
     let stores = [Store::new(first), Store::new(second)];
     let identity = backend::identity(BackendKind::Sim);
     let names = common_studies(&stores[0], &stores[1]).map_err(ReportError::from)?;
@@ -453,7 +503,7 @@ fn print_report(report: &GateReport, format: OutputFormat) -> Result<(), Failure
 
 /// Appends a text to the file that an environment variable names. Returns whether there is one.
 fn append_to(variable: &str, text: &str) -> Result<bool, Failure> {
-    let Some(path) = std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from) else {
+    let Some(path) = env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from) else {
         return Ok(false);
     };
     let file = OpenOptions::new().create(true).append(true).open(&path);

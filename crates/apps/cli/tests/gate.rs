@@ -84,6 +84,17 @@ fn an_unchanged_program_passes_and_a_worse_one_fails() {
 }
 
 #[test]
+fn a_baseline_is_refused_for_real_packets() {
+    let folder = TempFolder::new("gate-on-linux").with_file("tiny.toml", TINY);
+    for bless in [&["--bless"] as &[&str], &[]] {
+        let output = folder.run(&[&GATE[..], &["--on", "linux"], bless].concat());
+        assert_eq!(exit_code(&output), 2);
+        let error = stderr(&output);
+        assert!(error.contains("alternately") && error.contains("--base or --base-program"), "{error}");
+    }
+}
+
+#[test]
 fn reports_are_written_in_every_format() {
     let folder = folder_with_baseline("gate-formats");
     scale_baseline(&folder, "queue.delay_mean_us", 0.7);

@@ -58,6 +58,7 @@ fn a_build_without_the_feature_prints_how_to_get_it() {
 
 #[cfg(feature = "linux")]
 mod with_the_feature {
+    use super::output::POSEIDON;
     use super::run_poseidon;
     use core::time::Duration;
     use serde_json::Value;
@@ -140,6 +141,57 @@ mod with_the_feature {
             .env(INSIDE, "1")
             .status();
         assert!(status.expect("unshare is installed (util-linux)").success());
+    }
+
+    /// One TCP flow through a link of 50 Mbit/s.
+    const LINE: &str = r#"title = "one flow"
+source = "none"
+stop = "300 ms"
+
+[topology]
+kind = "star"
+hosts = 2
+link = { rate = "50 Mbps", delay = "5 us" }
+
+[switch]
+buffer = { policy = "per-queue", size = "100 kB" }
+stamp = "off"
+
+[transport]
+mtu = "1440 B"
+
+[laws.cubic]
+base = "cubic"
+preset = "linux"
+
+[[traffic]]
+name = "flow"
+kind = "long-flows"
+from = "host0"
+to = "host1"
+law = "cubic"
+
+[observe]
+sample = "10 ms"
+bin = "10 ms"
+"#;
+
+    /// Both sides are this program, so the gate passes with a wide margin.
+    #[test]
+    #[ignore = "needs root and a kernel with BPF: .ci/linux"]
+    fn gate_compares_neighbouring_runs_on_real_packets() {
+        let folder = env::temp_dir().join(format!("poseidon-gate-on-linux-{}", std::process::id()));
+        let [scenario, results] = ["line.toml", "out"].map(|name| folder.join(name));
+        fs::create_dir_all(&folder).expect("the temporary folder is writable");
+        fs::write(&scenario, LINE).expect("the temporary folder is writable");
+        let [scenario, results] = [&scenario, &results].map(|path| path.to_str().expect("the path is UTF-8"));
+        let args =
+            ["gate", scenario, "--on", "linux", "--base-program", POSEIDON, "--seeds", "5", "-o", results];
+        let (code, out, err) =
+            run_poseidon(&[&args[..], &["--fail-if", "flow.total_gbps < -50%", "--quiet"]].concat());
+        let _ = fs::remove_dir_all(&folder);
+        assert_eq!(code, 0, "{out}{err}");
+        assert!(out.contains("5 pairs") && out.contains("gate: pass (1 comparisons"), "{out}");
     }
 
     fn enable_and_disable_tcp() {

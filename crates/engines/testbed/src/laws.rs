@@ -35,7 +35,12 @@ impl Laws {
     pub(crate) fn register(plan: &Plan, layout: &Layout) -> Result<Self> {
         let mut laws = Self { names: Vec::new(), _peers: Vec::new(), poseidon_cgroup: None };
         let mut registered: Vec<&AnyParams> = Vec::new();
-        for params in &plan.laws {
+        for (index, params) in (0..).zip(&plan.laws) {
+            if plan.stacks.iter().any(|stack| stack.law == index) {
+                // The connections of this law do not run in TCP.
+                laws.names.push(String::new());
+                continue;
+            }
             let name = params.law_name();
             let is_registered = registered.iter().any(|other| other.law_name() == name);
             if is_registered && !registered.contains(&params) {

@@ -1,16 +1,20 @@
 //! The schedule of a run: samples, changes during the run, and the final report.
 
+use crate::flow::{Clock, Flow, Row};
 use crate::laws::Laws;
 use crate::layout::{Layout, port_name};
 use crate::namespace::run_in_node;
 use crate::network::{Network, is_shaped};
-use crate::traffic::{self, Clock, Flow, Row};
+use crate::traffic;
 use crate::{Result, machine_error, private_netns};
 use core::ops::ControlFlow;
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use poseidon_linux::sojourn::{Port, SojournMonitor};
 use poseidon_linux::tcp;
-use poseidon_plan::records::{Progress, QueueRow, ReceiverRow, Sink};
+use poseidon_plan::records::{Progress, QueueRow, ReceiverRow, SenderRow, Sink};
+use poseidon_plan::stack::Side;
+use poseidon_plan::stack_factory::StackFactory;
 use poseidon_plan::switch::{Stamp, TelemetryOff};
 use poseidon_plan::topology::Node;
 use poseidon_plan::{Plan, PlanError, Report, SwitchPort};
@@ -21,7 +25,12 @@ use std::sync::mpsc::{self, Receiver};
 /// drain.
 const SETTLE_TIME: Duration = Duration::from_millis(200);
 
-pub(crate) fn run(plan: &Plan, layout: &Layout, sink: &mut dyn Sink) -> Result<Report> {
+pub(crate) fn run(
+    plan: &Plan,
+    layout: &Layout,
+    stacks: Option<&dyn StackFactory>,
+    sink: &mut dyn Sink,
+) -> Result<Report> {
     if !private_netns::is_inside() {
         let error =
             "this process is not in private namespaces; call poseidon_testbed::private_netns::exec_inside";
@@ -43,7 +52,7 @@ pub(crate) fn run(plan: &Plan, layout: &Layout, sink: &mut dyn Sink) -> Result<R
     let ports: Vec<Port> = ports.collect::<Result<_>>()?;
     let monitor =
         SojournMonitor::attach(&ports).map_err(|error| machine_error("monitoring queues", error))?;
-    let connections = traffic::open(plan, &laws)?;
+    let connections = traffic::open(plan, &laws, stacks)?;
     let (row_sender, rows) = mpsc::channel();
     let clock = Clock::starting_in(SETTLE_TIME);
     let flows = connections
@@ -57,8 +66,8 @@ pub(crate) fn run(plan: &Plan, layout: &Layout, sink: &mut dyn Sink) -> Result<R
         report.max_lateness = end.max_lateness;
         Ok(report)
     });
-    flows.into_iter().for_each(Flow::end);
-    report
+    let ended = flows.into_iter().map(Flow::end).fold(Ok(()), Result::and);
+    ended.and(report)
 }
 
 /// Samples queues and receivers during a run.
@@ -115,13 +124,15 @@ impl Sampler<'_> {
             });
         }
         for flow in self.flows {
-            if self.plan.watched_connections.binary_search(&flow.connection).is_ok() {
-                sink.record_receiver(ReceiverRow {
-                    time,
-                    connection: flow.connection,
-                    received: flow.received(),
-                });
+            let connection = flow.connection;
+            if self.plan.watched_connections.binary_search(&connection).is_err() {
+                continue;
             }
+            if let Some(counters) = flow.stack_counters() {
+                let (state, mtu) = (counters.state(Side::Sender), self.plan.transport.mtu);
+                sink.record_sender(SenderRow::from_stack(time, connection, &state, mtu));
+            }
+            sink.record_receiver(ReceiverRow { time, connection, received: flow.received() });
         }
         Ok(())
     }
@@ -158,7 +169,7 @@ fn telemetry_changes(plan: &Plan) -> Vec<(Picos, SwitchId, bool)> {
     changes
 }
 
-/// Builds the report from the kernel's counters.
+/// Builds the report from the kernel's counters and those of the connections in real stacks.
 fn report(network: &Network<'_>, laws: &Laws, flows: &[Flow]) -> Result<Report> {
     let switches = network.switch_counters()?;
     let mut report = Report {
@@ -173,6 +184,13 @@ fn report(network: &Network<'_>, laws: &Laws, flows: &[Flow]) -> Result<Report> 
         delivered_bytes: Bytes::new(flows.iter().map(|flow| flow.received().get()).sum()),
         ..Report::default()
     };
+    for counters in flows.iter().filter_map(Flow::stack_counters) {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        report.sent += load(&counters.sent);
+        report.sent_bytes += Bytes::new(load(&counters.sent_bytes));
+        report.delivered += load(&counters.arrived);
+        report.retransmitted += counters.lost();
+    }
     if laws.has_poseidon() {
         for flow in tcp::flows().map_err(|error| machine_error("the table of flows", error))? {
             let counters = flow.counters;

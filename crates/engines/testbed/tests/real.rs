@@ -4,10 +4,14 @@
 use core::time::Duration;
 use poseidon_linux::tcp::ControlName;
 use poseidon_plan::records::MemorySink;
-use poseidon_plan::switch::{AnyBufferPolicy, DelayCarrier, PerQueue, Stamp, TelemetryOff};
+use poseidon_plan::stack::{Controller, StackKind, StackLaw};
+use poseidon_plan::switch::{
+    AnyBufferPolicy, AnyMarkPolicy, CodelRfc, DelayCarrier, PerQueue, Stamp, TelemetryOff,
+};
 use poseidon_plan::topology::Chain;
 use poseidon_plan::traffic::{Amount, Message};
 use poseidon_plan::{Backend as _, Link, Plan, Report, SwitchPort, Topology};
+use poseidon_stacks::STACKS;
 use poseidon_testbed::{Testbed, private_netns};
 use poseidon_testkit::plans;
 use poseidon_types::{BitRate, Bytes, ConnectionId, Nanos, Picos, PortId, SwitchId};
@@ -48,7 +52,8 @@ fn plan(law: &str, delay: Picos) -> Plan {
 
 fn run(plan: &Plan) -> (MemorySink, Report) {
     let mut sink = MemorySink::default();
-    let report = Testbed.run(plan, &mut sink).unwrap_or_else(|error| panic!("{error}"));
+    let report =
+        Testbed { stacks: Some(&STACKS) }.run(plan, &mut sink).unwrap_or_else(|error| panic!("{error}"));
     (sink, report)
 }
 
@@ -125,6 +130,70 @@ fn link_delays_are_exact() {
         // Timers, threads and the delay line may be late, but never early.
         assert!((20.0..22.0).contains(&latencies[5]), "{latencies:?}");
         assert!(latencies[0] >= 20.0, "{latencies:?}");
+    });
+}
+
+/// Makes the connections of the only law run in quinn.
+fn in_quinn(mut plan: Plan, controller: Option<Controller>) -> Plan {
+    plan.stacks = vec![StackLaw { law: 0, stack: StackKind::Quinn, controller }];
+    plan.transport.header = Bytes::new(70);
+    plan
+}
+
+/// Two flows of each controller share the link over UDP. CUBIC fills the 24 ms buffer. Poseidon reads the telemetry that
+/// the switch writes into the datagrams, and keeps the queue below 2 ms. With marks, NewReno's queue stays near the
+/// target of CoDel.
+#[test]
+#[ignore = "needs root and a kernel with BPF: .ci/linux"]
+fn quinn_controls_the_queue_on_real_packets() {
+    run_inside(|| {
+        let mut marked = in_quinn(plan("cubic", Picos::ZERO), Some(Controller::NewReno));
+        marked.switch.mark = AnyMarkPolicy::CodelRfc(CodelRfc::default());
+        let cases = [
+            ("poseidon", in_quinn(plan("poseidon", Picos::ZERO), None), 0.1..2.0),
+            ("cubic", in_quinn(plan("cubic", Picos::ZERO), Some(Controller::Cubic)), 5.0..25.0),
+            ("newreno with marks", marked, 0.0..12.0),
+        ];
+        for (name, plan, queue) in cases {
+            let (sink, report) = run(&plan);
+            let (rates, delay) = (rates(&sink, plan.stop), median_delay(&sink, plan.stop));
+            println!("{name}: {rates:.1?} Mbit/s, {delay:.2} ms, {report:?}");
+            assert!(rates.iter().sum::<f64>() > 60.0, "{name}: {rates:?}");
+            assert!(queue.contains(&delay), "{name}: {delay} ms");
+            assert!(report.delivered_bytes.get() > 8_000_000, "{name}");
+            assert!(report.sent >= report.delivered && report.delivered > 8_000, "{name}: {report:?}");
+            assert!(sink.senders.iter().any(|row| row.srtt.get() > 0 && row.in_flight > 0), "{name}");
+            assert_eq!(report.marks > 0, plan.switch.mark != AnyMarkPolicy::OFF, "{name}: {report:?}");
+        }
+    });
+}
+
+/// The round-trip time is 20 ms. The first message includes the handshake, so it arrives after 30 ms, and the others after
+/// 10 ms.
+#[test]
+#[ignore = "needs root and a kernel with BPF: .ci/linux"]
+fn messages_in_quinn_arrive_after_the_link_delay() {
+    run_inside(|| {
+        let mut plan = in_quinn(plan("cubic", ms(5)), Some(Controller::Cubic));
+        let message = |start: u64| Message {
+            connection: ConnectionId::new(0),
+            start: ms(start),
+            amount: Amount::Exactly(Bytes::new(100)),
+        };
+        plan.messages = (0..10).map(|index| message(100 * index)).collect();
+        let (sink, report) = run(&plan);
+        assert_eq!((sink.messages.len(), sink.received.len()), (10, 10), "{report:?}");
+        let starts = sink.received.iter().map(|row| plan.messages[row.message.index()].start);
+        let latencies: Vec<f64> = starts
+            .zip(&sink.received)
+            .map(|(start, row)| (row.time.get() - start.get()) as f64 / 1e9)
+            .collect();
+        println!("{latencies:.2?} ms");
+        let mut later = latencies[1..].to_vec();
+        later.sort_unstable_by(f64::total_cmp);
+        // Timers, threads and the delay line may be late, but never early.
+        assert!(latencies[0] >= 30.0 && later[0] >= 10.0, "{latencies:?}");
+        assert!((10.0..12.0).contains(&later[4]), "{latencies:?}");
     });
 }
 

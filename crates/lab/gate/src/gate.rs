@@ -11,6 +11,17 @@ use crate::side::{Request, Side};
 use crate::stats::smallest_sign_flip_p;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The order in which the two sides run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum RunOrder {
+    /// All seeds of the base, then all seeds of the head. For runs that do not depend on the machine.
+    #[default]
+    Blocks,
+    /// One seed at a time, and the order of the sides changes from seed to seed: base, head, head, base. The runs of a pair
+    /// are neighbours, so a slow change of the machine acts on both sides alike.
+    Alternating,
+}
+
 /// What to guard and when to decide.
 #[derive(Clone, Debug)]
 pub struct GateOptions {
@@ -20,6 +31,8 @@ pub struct GateOptions {
     pub has_explicit_rules: bool,
     /// When to decide, and with which error rates.
     pub looks: Looks,
+    /// The order of the runs.
+    pub order: RunOrder,
 }
 
 /// Compares both sides. `on_note` receives remarks while the gate runs; the report repeats them.
@@ -87,14 +100,7 @@ impl GateRun<'_> {
             if look > 0 && self.has_all_pairs(&*base, &*head, looks.seeds()[look - 1]) {
                 break;
             }
-            let undecided = self.undecided_cells();
-            let request = Request {
-                all_seeds: looks.range(look),
-                new_seeds: looks.added(look),
-                undecided: (look > 0).then_some(&undecided),
-            };
-            merge(&mut self.base, base.measure(&request)?);
-            merge(&mut self.head, head.measure(&request)?);
+            self.measure(base, head, look)?;
             if look == 0 {
                 check_scenarios(&self.base, &self.head)?;
                 self.find_entries()?;
@@ -110,6 +116,32 @@ impl GateRun<'_> {
         }
         self.note_values();
         Ok(reports)
+    }
+
+    /// Runs the seeds that a look adds on both sides.
+    fn measure(&mut self, base: &mut dyn Side, head: &mut dyn Side, look: usize) -> Result<(), GateError> {
+        let looks = &self.options.looks;
+        let undecided = self.undecided_cells();
+        let undecided = (look > 0).then_some(&undecided);
+        if self.options.order == RunOrder::Blocks {
+            let (all_seeds, new_seeds) = (looks.range(look), looks.added(look));
+            let request = Request { all_seeds, new_seeds, undecided };
+            merge(&mut self.base, base.measure(&request)?);
+            merge(&mut self.head, head.measure(&request)?);
+            return Ok(());
+        }
+        for seed in looks.added(look) {
+            let request = Request { all_seeds: looks.first_seed()..=seed, new_seeds: seed..=seed, undecided };
+            let is_base_first = (seed - looks.first_seed()).is_multiple_of(2);
+            if is_base_first {
+                merge(&mut self.base, base.measure(&request)?);
+            }
+            merge(&mut self.head, head.measure(&request)?);
+            if !is_base_first {
+                merge(&mut self.base, base.measure(&request)?);
+            }
+        }
+        Ok(())
     }
 
     /// Returns whether no further seed can be paired, because a side has no more than the last look used. More seeds of
@@ -370,4 +402,69 @@ fn find_cell<'a>(
         scenario: base.scenario.clone(),
         cell: head.name(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::looks::DEFAULT_ALPHA;
+    use crate::rule::Rule;
+    use std::cell::RefCell;
+
+    /// A side that logs which seeds it measures. Its metric is worse by `worsening`, and drifts from run to run.
+    struct LoggedSide<'a> {
+        name: &'static str,
+        worsening: f64,
+        log: &'a RefCell<Vec<(&'static str, u64)>>,
+    }
+
+    impl Side for LoggedSide<'_> {
+        fn name(&self) -> String {
+            self.name.to_owned()
+        }
+
+        fn measure(&mut self, request: &Request<'_>) -> Result<Vec<ScenarioMeasurements>, GateError> {
+            let mut cell = CellMeasurements { phase: "all".to_owned(), ..CellMeasurements::default() };
+            for seed in request.new_seeds.clone() {
+                self.log.borrow_mut().push((self.name, seed));
+                // The machine becomes slower by one percent per run.
+                let drift = 1.0 + 0.01 * self.log.borrow().len() as f64;
+                cell.seeds.push(seed);
+                cell.result_hashes.push(String::new());
+                let values = cell.values.entry("queue.delay_mean_us".to_owned()).or_default();
+                values.push(Some(100.0 * drift * (1.0 + self.worsening)));
+            }
+            let scenario = "line".to_owned();
+            Ok(vec![ScenarioMeasurements { scenario, cells: vec![cell], ..ScenarioMeasurements::default() }])
+        }
+
+        fn seed_limit(&self) -> Option<usize> {
+            None
+        }
+    }
+
+    fn run(order: RunOrder, worsening: f64) -> (Vec<(&'static str, u64)>, GateReport) {
+        let log = RefCell::new(Vec::new());
+        let side = |name, worsening| LoggedSide { name, worsening, log: &log };
+        let looks = Looks::new(vec![8, 16], DEFAULT_ALPHA, 1).expect("the looks are valid");
+        let rules = vec![Rule::parse("delay_mean_us > +5%").expect("the rule is valid")];
+        let options = GateOptions { rules, has_explicit_rules: true, looks, order };
+        let report = run_gate(&mut side("A", 0.0), &mut side("B", worsening), &options, &|_| ());
+        (log.take(), report.expect("both sides have values"))
+    }
+
+    #[test]
+    fn alternating_sides_run_in_the_order_abba() {
+        let (log, report) = run(RunOrder::Alternating, 0.0);
+        assert_eq!(log[..6], [("A", 1), ("B", 1), ("B", 2), ("A", 2), ("A", 3), ("B", 3)]);
+        assert_eq!(report.verdict, Verdict::Pass);
+    }
+
+    /// The drift over eight runs is larger than the margin. In blocks, it looks like a worsening of the head.
+    #[test]
+    fn alternating_sides_cancel_a_drift_of_the_machine() {
+        assert_eq!(run(RunOrder::Blocks, 0.0).1.verdict, Verdict::Fail);
+        assert_eq!(run(RunOrder::Alternating, 0.0).1.verdict, Verdict::Pass);
+        assert_eq!(run(RunOrder::Alternating, 0.1).1.verdict, Verdict::Fail);
+    }
 }

@@ -34,7 +34,7 @@ pub struct CellMeasurements {
     pub phase: String,
     /// The seeds, in ascending order.
     pub seeds: Vec<u64>,
-    /// The hash of all packet arrivals of each run.
+    /// The hash of all packet arrivals of each run. Runs with real packets have none, so they are never identical.
     pub result_hashes: Vec<String>,
     /// The values of each metric; `None` if a run has no value.
     pub values: BTreeMap<String, Vec<Option<f64>>>,
@@ -114,7 +114,7 @@ impl CellMeasurements {
             cell: cell_name(&manifest.cell),
             phase: phase.name.clone(),
             seeds: vec![manifest.seed],
-            result_hashes: vec![manifest.result_hash.clone()],
+            result_hashes: vec![known_hash(&manifest.result_hash)],
             ..Self::default()
         };
         for name in phase.values.keys().chain(phase.missing.keys()).filter(is_guarded) {
@@ -182,6 +182,11 @@ impl CellMeasurements {
     }
 }
 
+/// Returns a result hash, or nothing for a run without one: a backend with real packets reports zero.
+fn known_hash(hash: &str) -> String {
+    if hash.bytes().all(|digit| digit == b'0') { String::new() } else { hash.to_owned() }
+}
+
 /// Inserts the reading at `index` of every metric in `from` at `position`. Metrics without a reading get `None`.
 fn insert_readings(
     into: &mut BTreeMap<String, Vec<Option<f64>>>,
@@ -226,6 +231,12 @@ mod tests {
         assert_eq!(merged.reading("a.x", 1), Reading::Value(2.0));
         assert_eq!(merged.reading("a.x", 0), Reading::Missing);
         assert_eq!(merged.find_problem(), None);
+    }
+
+    #[test]
+    fn runs_with_real_packets_have_no_result_hash() {
+        assert_eq!(known_hash("0000000000000000"), "");
+        assert_eq!(known_hash("00000000000000a0"), "00000000000000a0");
     }
 
     #[test]

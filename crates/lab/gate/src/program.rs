@@ -33,6 +33,8 @@ pub struct ProgramSide<'a> {
     pub folder: PathBuf,
     /// The number of parallel runs.
     pub jobs: usize,
+    /// The backend that runs the studies, as `poseidon run --on` names it.
+    pub backend: &'static str,
     /// The studies.
     pub studies: &'a [Study],
     /// The guarded metrics.
@@ -73,6 +75,7 @@ impl ProgramSide<'_> {
         let mut command = Command::new(&self.program);
         command.arg("run").arg(&file).args(["--json", "--quiet", "--records", "none"]);
         command.args(["--seeds", &seeds.to_string(), "--jobs", &self.jobs.to_string()]);
+        command.args(["--on", self.backend]);
         command.arg("--output").arg(self.folder.join("results"));
         if study.is_quick {
             command.arg("--quick");

@@ -4,7 +4,7 @@
 
 use poseidon_gate::decision::Verdict;
 use poseidon_gate::error::GateError;
-use poseidon_gate::gate::{GateOptions, run_gate};
+use poseidon_gate::gate::{GateOptions, RunOrder, run_gate};
 use poseidon_gate::looks::{DEFAULT_ALPHA, DEFAULT_LOOKS, Looks};
 use poseidon_gate::measurements::{CellMeasurements, ScenarioMeasurements};
 use poseidon_gate::report::GateReport;
@@ -70,6 +70,7 @@ fn experiment(number: u32, metrics: u32, effect: f64, noise: f64, rule: &str) ->
         rules: vec![Rule::parse(rule).expect("the rule is valid")],
         has_explicit_rules: true,
         looks,
+        order: RunOrder::Blocks,
     };
     let [base, head] = &mut sides;
     run_gate(base, head, &options, &|_| ()).expect("synthetic values are complete")

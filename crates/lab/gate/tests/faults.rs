@@ -6,7 +6,7 @@ use common::{TestLab, gate, mutant, study};
 use poseidon_gate::baseline::Baseline;
 use poseidon_gate::decision::{Method, Verdict};
 use poseidon_gate::formats::render_text;
-use poseidon_gate::gate::GateOptions;
+use poseidon_gate::gate::{GateOptions, RunOrder};
 use poseidon_gate::looks::{DEFAULT_ALPHA, DEFAULT_LOOKS, Looks};
 use poseidon_gate::report::GateReport;
 use poseidon_gate::rule::Rule;
@@ -84,13 +84,13 @@ fn looks(first_seed: u64) -> Looks {
 
 fn options(rules: &[&str]) -> GateOptions {
     let parse = |text: &&str| Rule::parse(text).expect("the rule is valid");
+    let (looks, order) = (looks(1), RunOrder::Blocks);
     match rules {
-        [] => GateOptions { rules: Rule::defaults(None), has_explicit_rules: false, looks: looks(1) },
-        rules => GateOptions {
-            rules: rules.iter().map(parse).collect(),
-            has_explicit_rules: true,
-            looks: looks(1),
-        },
+        [] => GateOptions { rules: Rule::defaults(None), has_explicit_rules: false, looks, order },
+        rules => {
+            let rules = rules.iter().map(parse).collect();
+            GateOptions { rules, has_explicit_rules: true, looks, order }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A run's result rows. Each row is one observation.
 
 use crate::recording::NodePort;
+use crate::stack::StackState;
 use core::ops::ControlFlow;
 use poseidon_types::{
     BitRate, Bytes, ConnectionId, HopStack, MaxHopDelay, MessageId, Nanos, Packets, Picos, PortId, SwitchId,
@@ -124,6 +125,20 @@ pub struct SenderRow {
     pub in_flight: u32,
     /// The smoothed RTT, or zero before the first RTT sample.
     pub srtt: Nanos,
+}
+
+impl SenderRow {
+    /// Returns the sample of a connection in a real stack. The stack counts bytes, and the sample counts packets.
+    pub fn from_stack(time: Picos, connection: ConnectionId, state: &StackState, mtu: Bytes) -> Self {
+        let window = (u128::from(state.window.get()) << Packets::FRACTION_BITS) / u128::from(mtu.get());
+        Self {
+            time,
+            connection,
+            window: Packets::from_q24(u64::try_from(window).unwrap_or(u64::MAX)),
+            in_flight: u32::try_from(state.in_flight.get().div_ceil(mtu.get())).unwrap_or(u32::MAX),
+            srtt: state.srtt,
+        }
+    }
 }
 
 /// A sample of a connection at its receiver.

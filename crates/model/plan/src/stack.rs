@@ -110,6 +110,8 @@ pub struct StackMessage {
 /// How a datagram arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
+    /// Whether the datagram arrived with an ECN-capable codepoint (ECT or CE).
+    pub ecn_capable: bool,
     /// Whether a switch marked the datagram (CE).
     pub marked: bool,
     /// The telemetry that switches wrote into the datagram, or `None` if switches do not write this kind of telemetry.

@@ -86,7 +86,7 @@ impl Endpoints {
                     });
                 } else if let Some(state) = self.stack_state(StackSide::new(connection, Side::Sender)) {
                     let mtu = ctx.plan.transport.mtu;
-                    ctx.rows.senders.push(stacks::sender_row(now, connection, &state, mtu));
+                    ctx.rows.senders.push(SenderRow::from_stack(now, connection, &state, mtu));
                 }
             }
             WatchedEnd::Receiver(connection) => {

@@ -6,13 +6,13 @@
 
 use core::cmp::Reverse;
 use poseidon_plan::Report;
-use poseidon_plan::records::{MessageRow, ReceivedRow, SenderRow};
+use poseidon_plan::records::{MessageRow, ReceivedRow};
 use poseidon_plan::stack::{Arrival, Side, StackEndpoint, StackEvent, StackMessage, StackState};
 use poseidon_plan::stack_factory::StackFactory;
 use poseidon_plan::switch::Stamp;
 use poseidon_plan::traffic::Amount;
 use poseidon_plan::transport::LoadBalancing;
-use poseidon_types::{Bytes, ConnectionId, HostId, MessageId, Nanos, Packets, Picos};
+use poseidon_types::{Bytes, ConnectionId, HostId, MessageId, Nanos, Picos};
 use std::collections::BTreeMap;
 
 use super::{Endpoints, Rack, Timer};
@@ -305,7 +305,8 @@ impl Rack {
         ctx.report.delivered += 1;
         ctx.arrived_bytes += ctx.payload(&packet);
         let max_hop_delay = ctx.telemetry.datagram_max_hop_delay(&packet);
-        let arrival = Arrival { marked: packet.tag.is_marked(), max_hop_delay };
+        let (marked, ecn_capable) = (packet.tag.is_marked(), packet.tag.is_ecn_capable());
+        let arrival = Arrival { ecn_capable, marked, max_hop_delay };
         if let Some(stacks) = &mut endpoints.stacks {
             let endpoint = &mut stacks.get_or_create(ctx, side).endpoint;
             endpoint.on_datagram(now, ctx.datagrams.bytes(packet.datagram_slot()), arrival);
@@ -400,17 +401,5 @@ impl Endpoints {
             report.retransmitted += state.lost;
             report.delivered_bytes += state.received;
         }
-    }
-}
-
-/// Returns the sample of a stack at a connection's sender. The stack counts bytes, and the sample counts packets.
-pub(super) fn sender_row(time: Picos, connection: ConnectionId, state: &StackState, mtu: Bytes) -> SenderRow {
-    let window = (u128::from(state.window.get()) << Packets::FRACTION_BITS) / u128::from(mtu.get());
-    SenderRow {
-        time,
-        connection,
-        window: Packets::from_q24(u64::try_from(window).unwrap_or(u64::MAX)),
-        in_flight: u32::try_from(state.in_flight.get().div_ceil(mtu.get())).unwrap_or(u32::MAX),
-        srtt: state.srtt,
     }
 }

@@ -73,10 +73,10 @@ impl QuinnEndpoint {
     }
 
     /// Passes a QUIC datagram to the connection, or creates the connection.
-    fn process_datagram(&mut self, now: Instant, datagram: BytesMut, ecn: EcnCodepoint) {
+    fn process_datagram(&mut self, now: Instant, datagram: BytesMut, ecn: Option<EcnCodepoint>) {
         let Self { parts: Parts { endpoint, side, .. }, connection, responses, .. } = self;
         let mut response = Vec::new();
-        match endpoint.handle(now, peer_address(*side), None, Some(ecn), datagram, &mut response) {
+        match endpoint.handle(now, peer_address(*side), None, ecn, datagram, &mut response) {
             Some(DatagramEvent::ConnectionEvent(_, event)) => {
                 if let Some((_, connection)) = connection {
                     connection.handle_event(event);
@@ -189,7 +189,11 @@ impl StackEndpoint for QuinnEndpoint {
             }
             datagram.advance(PREFIX_BYTES);
         }
-        let ecn = if arrival.marked { EcnCodepoint::Ce } else { EcnCodepoint::Ect0 };
+        let ecn = match arrival {
+            Arrival { marked: true, .. } => Some(EcnCodepoint::Ce),
+            Arrival { ecn_capable: true, .. } => Some(EcnCodepoint::Ect0),
+            Arrival { .. } => None,
+        };
         self.process_datagram(to_instant(now), datagram, ecn);
         self.process_events();
     }

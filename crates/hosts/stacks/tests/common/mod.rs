@@ -314,7 +314,8 @@ impl Network {
             incomplete: false,
             saturated: false,
         });
-        let step = Step::Arrive { side: 1 - side, datagram, arrival: Arrival { marked, max_hop_delay } };
+        let arrival = Arrival { ecn_capable: is_ecn_capable, marked, max_hop_delay };
+        let step = Step::Arrive { side: 1 - side, datagram, arrival };
         self.schedule(self.bottleneck_free[side] + self.path.delay + late, step);
     }
 
