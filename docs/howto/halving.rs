@@ -3,10 +3,10 @@
 //! Signals    ECN marks
 //! Source     none: the example of docs/howto/law.md
 
-use crate::event::{Ack, Loss};
+use crate::event::{Ack, Loss, Timeout};
 use crate::law::{Decision, Law, LawDefinition, Pacing, Path};
 use crate::params::params;
-use poseidon_types::{Nanos, Packets, Signals};
+use poseidon_types::{Packets, Signals};
 
 params! {
     /// Parameters of [`Halving`].
@@ -67,7 +67,7 @@ impl Law for Halving {
         self.halve();
     }
 
-    fn on_timeout(&mut self, _: Nanos) {
+    fn on_timeout(&mut self, _: &Timeout) {
         self.halve();
     }
 

@@ -97,7 +97,7 @@ fn ack(input: &mut Unstructured<'_>, hops: &mut [poseidon_hop; 8]) -> Result<Box
         (*ack).hops = pointer;
         (*ack).hop_record_count = count;
         if input.ratio(7, 8)? {
-            (*ack).flags &= 15;
+            (*ack).flags &= 31;
             (*ack).reserved = 0;
         }
     }
@@ -117,7 +117,7 @@ fn run_law(input: &mut Unstructured<'_>, law: *mut poseidon_law) -> Result<()> {
     let mut hops = [poseidon_hop::default(); 8];
     // SAFETY: all memory is valid.
     let status = unsafe {
-        match input.int_in_range(0..=11u8)? {
+        match input.int_in_range(0..=13u8)? {
             0 => {
                 let (name, params) = (text(input, NAMES)?, text(input, PARAMS)?);
                 let mut path = Block::random::<poseidon_path>(input)?;
@@ -152,6 +152,8 @@ fn run_law(input: &mut Unstructured<'_>, law: *mut poseidon_law) -> Result<()> {
             }
             7 => poseidon_law_is_congested(law, ack(input, &mut hops)?.pointer()),
             8 => poseidon_law_target(law, input.arbitrary()?, &raw mut hops[0].sent_bytes),
+            9 => poseidon_law_on_trim(law, Block::random::<poseidon_trim>(input)?.pointer()),
+            10 => poseidon_law_on_timeout_event(law, Block::random::<poseidon_timeout>(input)?.pointer()),
             _ => poseidon_law_on_ack(law, ack(input, &mut hops)?.pointer()),
         }
     };

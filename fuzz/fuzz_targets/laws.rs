@@ -4,7 +4,7 @@
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use poseidon_laws::law::MIN_LINE_RATE;
-use poseidon_laws::{Ack, LAWS, LawDefinition, Loss, Path};
+use poseidon_laws::{Ack, LAWS, LawDefinition, Loss, Path, Timeout, Trim};
 use poseidon_testkit::operations::{Operation, apply, assert_valid_decision, random_params};
 use poseidon_types::{BitRate, Bytes, CounterWrap, HopRecord, HopStack, Nanos};
 
@@ -59,7 +59,14 @@ fn operation(input: &mut Unstructured<'_>) -> Result<Operation> {
     let now = Nanos::new(input.arbitrary()?);
     Ok(match input.arbitrary::<u8>()? {
         0 => Operation::Loss(Loss { now }),
-        1 => Operation::Timeout(now),
+        1 => Operation::Timeout(Timeout { now, bytes: Bytes::new(input.arbitrary()?) }),
+        2 => Operation::Trim(Trim {
+            now,
+            bytes: Bytes::new(input.arbitrary()?),
+            in_flight: Bytes::new(input.arbitrary()?),
+            last_hop: input.arbitrary()?,
+            rtt: if input.arbitrary()? { Some(Nanos::new(input.arbitrary()?)) } else { None },
+        }),
         flags => {
             let delay = |input: &mut Unstructured<'_>, known: bool| -> Result<Option<Nanos>> {
                 Ok(if known { Some(Nanos::new(input.arbitrary()?)) } else { None })
@@ -70,6 +77,8 @@ fn operation(input: &mut Unstructured<'_>) -> Result<Operation> {
                 packets: input.arbitrary()?,
                 bytes: Bytes::new(input.arbitrary()?),
                 marked: Bytes::new(if flags & 4 != 0 { input.arbitrary()? } else { 0 }),
+                in_flight: Bytes::new(input.arbitrary()?),
+                rtt_ambiguous: flags & 128 != 0,
                 acked_seq: input.arbitrary()?,
                 next_seq: input.arbitrary()?,
                 max_hop_delay: delay(input, flags & 8 != 0)?,

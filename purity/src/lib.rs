@@ -4,7 +4,7 @@
 //! reachable panic appears as an undefined symbol.
 #![no_std]
 
-use poseidon_laws::{Ack, AnyLaw, AnyParams, Law, Loss, Pacing, Path};
+use poseidon_laws::{Ack, AnyLaw, AnyParams, Law, Loss, Pacing, Path, Timeout, Trim};
 use poseidon_types::{
     BitRate, Bytes, CounterWrap, HopPath, HopRecord, HopStack, MaxHopDelay, Nanos, Signals,
 };
@@ -53,6 +53,8 @@ fn run_events(law: &mut AnyLaw, numbers: &[u64; 16], hops: &[HopRecord; 8]) {
         packets: u32::try_from(numbers[7]).unwrap_or(u32::MAX),
         bytes: Bytes::new(numbers[8]),
         marked: Bytes::new(numbers[9]),
+        in_flight: Bytes::new(numbers[8]),
+        rtt_ambiguous: numbers[15] & 4 != 0,
         acked_seq: numbers[10],
         next_seq: numbers[11],
         max_hop_delay: Some(Nanos::new(numbers[12])),
@@ -66,7 +68,14 @@ fn run_events(law: &mut AnyLaw, numbers: &[u64; 16], hops: &[HopRecord; 8]) {
     };
     law.on_ack(&ack);
     law.on_loss(&Loss { now: ack.now });
-    law.on_timeout(ack.now);
+    law.on_timeout(&Timeout { now: ack.now, bytes: ack.bytes });
+    law.on_trim(&Trim {
+        now: ack.now,
+        bytes: ack.bytes,
+        in_flight: ack.in_flight,
+        last_hop: ack.app_limited,
+        rtt: Some(ack.rtt),
+    });
 }
 
 /// Sets a law parameter from text. Returns whether the text is valid.

@@ -81,7 +81,7 @@
  * The version of this interface. It increases by one with each addition. An incompatible change also changes the
  * library's soname.
  */
-#define POSEIDON_ABI_VERSION 1
+#define POSEIDON_ABI_VERSION 2
 
 /**
  * The size of poseidon_law. The state needs less: see poseidon_law_size.
@@ -177,6 +177,22 @@
  * Flag of poseidon_ack: the flow is application-limited. Less than half of the window was in flight.
  */
 #define POSEIDON_ACK_APP_LIMITED 8
+
+/**
+ * Flag of poseidon_ack: rtt_ns may belong to another transmission of the packet, as after a retransmission (Karn's
+ * rule).
+ */
+#define POSEIDON_ACK_RTT_AMBIGUOUS 16
+
+/**
+ * Flag of poseidon_trim: the last switch before the receiver trimmed the packet.
+ */
+#define POSEIDON_TRIM_LAST_HOP 1
+
+/**
+ * Flag of poseidon_trim: rtt_ns is known. Without this flag, the law ignores the field.
+ */
+#define POSEIDON_TRIM_RTT 2
 
 /**
  * Pacing: none. ACKs clock the flow.
@@ -537,6 +553,10 @@ typedef struct poseidon_ack {
      * A uniformly distributed random number, drawn for each ACK.
      */
     uint32_t random;
+    /**
+     * The bytes in flight after this ACK, without headers.
+     */
+    uint64_t in_flight_bytes;
 } poseidon_ack;
 
 /**
@@ -608,6 +628,58 @@ typedef struct poseidon_text {
      */
     size_t size;
 } poseidon_text;
+
+/**
+ * A retransmission timeout.
+ */
+typedef struct poseidon_timeout {
+    /**
+     * sizeof(poseidon_timeout).
+     */
+    uint32_t struct_size;
+    /**
+     * Zero.
+     */
+    uint32_t reserved;
+    /**
+     * When the timer expired, on the host's clock.
+     */
+    uint64_t now_ns;
+    /**
+     * The bytes that the host now considers lost, without headers. Zero if the host does not know them.
+     */
+    uint64_t bytes;
+} poseidon_timeout;
+
+/**
+ * A packet that a switch trimmed to its header, as the receiver's NACK reports it.
+ */
+typedef struct poseidon_trim {
+    /**
+     * sizeof(poseidon_trim).
+     */
+    uint32_t struct_size;
+    /**
+     * POSEIDON_TRIM_... flags.
+     */
+    uint32_t flags;
+    /**
+     * When the NACK arrived, on the host's clock.
+     */
+    uint64_t now_ns;
+    /**
+     * The trimmed payload.
+     */
+    uint64_t bytes;
+    /**
+     * The bytes in flight without the trimmed packet.
+     */
+    uint64_t in_flight_bytes;
+    /**
+     * The time from sending the packet to receiving the NACK, if the flag says that it is known.
+     */
+    uint64_t rtt_ns;
+} poseidon_trim;
 
 /**
  * An ACK's delay as the law interprets it, for hosts whose flows share queues with other laws.
@@ -1181,13 +1253,35 @@ poseidon_status poseidon_law_on_ack(struct poseidon_law *law,
 poseidon_status poseidon_law_on_loss(struct poseidon_law *law, const struct poseidon_loss *loss);
 
 /**
- * Reacts to a retransmission timeout at the time now_ns.
+ * Reacts to a retransmission timeout at the time now_ns. poseidon_law_on_timeout_event also takes the lost bytes.
  *
  * # Safety
  *
  * law must be null or point to a poseidon_law.
  */
-poseidon_status poseidon_law_on_timeout(struct poseidon_law *law, uint64_t now_ns);
+poseidon_status poseidon_law_on_timeout(struct poseidon_law *law,
+                                        uint64_t now_ns);
+
+/**
+ * Reacts to a retransmission timeout, as poseidon_law_on_timeout, and tells the law how much was lost.
+ *
+ * # Safety
+ *
+ * law must be null or point to a poseidon_law; timeout must be null or point to a poseidon_timeout.
+ */
+poseidon_status poseidon_law_on_timeout_event(struct poseidon_law *law,
+                                              const struct poseidon_timeout *timeout);
+
+/**
+ * Reacts to a packet that a switch trimmed. Call it for each trimmed packet. Most laws ignore it, so report the packet
+ * as a loss too: poseidon_law_on_loss, once when the flow enters fast recovery.
+ *
+ * # Safety
+ *
+ * law must be null or point to a poseidon_law; trim must be null or point to a poseidon_trim.
+ */
+poseidon_status poseidon_law_on_trim(struct poseidon_law *law,
+                                     const struct poseidon_trim *trim);
 
 /**
  * Writes how much the flow may send now, and how fast.

@@ -6,9 +6,10 @@ use crate::error::{Failure, Report, poseidon_status};
 use crate::structs::{
     POSEIDON_MAX_HOPS, POSEIDON_MAX_TEXT, poseidon_ack, poseidon_decision, poseidon_delay_signal,
     poseidon_error, poseidon_hop, poseidon_law_info, poseidon_loss, poseidon_param_info, poseidon_path,
-    poseidon_preset_info,
+    poseidon_preset_info, poseidon_timeout, poseidon_trim,
 };
 use core::ffi::c_char;
+use core::mem::offset_of;
 use core::ptr::NonNull;
 use poseidon_types::HopRecord;
 
@@ -39,8 +40,17 @@ macro_rules! first_version {
     )*};
 }
 pub(crate) use first_version;
+
+// SAFETY: the struct is repr(C), begins with the u32 `struct_size` and contains only integers and raw pointers.
+unsafe impl Versioned for poseidon_ack {
+    // Version 2 of the interface added `in_flight_bytes`.
+    const FIRST_SIZE: usize = offset_of!(Self, in_flight_bytes);
+    #[expect(clippy::cast_possible_truncation, reason = "structs are smaller than MAX_STRUCT_SIZE")]
+    const CURRENT_SIZE: u32 = size_of::<Self>() as u32;
+    const ZERO: Self = Self::ZERO;
+}
+
 first_version!(
-    poseidon_ack,
     poseidon_decision,
     poseidon_delay_signal,
     poseidon_error,
@@ -49,6 +59,8 @@ first_version!(
     poseidon_param_info,
     poseidon_path,
     poseidon_preset_info,
+    poseidon_timeout,
+    poseidon_trim,
 );
 
 /// The largest struct_size that is believed. It limits how much of the caller's memory a wrong size can make us read.

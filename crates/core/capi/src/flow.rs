@@ -15,8 +15,8 @@ use crate::structs::{
 use poseidon_laws::laws::poseidon::{PoseidonParams, Signal, Target, Update};
 use poseidon_laws::params::ParamError;
 use poseidon_laws::registry::{self, Poseidon};
-use poseidon_laws::{BuildError, Law, Path};
-use poseidon_types::{BitRate, Fraction, Nanos, Packets, Signals};
+use poseidon_laws::{BuildError, Law, Path, Timeout};
+use poseidon_types::{BitRate, Bytes, Fraction, Nanos, Packets, Signals};
 
 /// Memory for the state of one flow that Poseidon controls.
 #[repr(C)]
@@ -404,7 +404,7 @@ pub unsafe extern "C" fn poseidon_flow_on_loss(
 pub unsafe extern "C" fn poseidon_flow_on_timeout(flow: *mut poseidon_flow, now_ns: u64) -> poseidon_status {
     // SAFETY: the caller guarantees the pointer.
     let law = unsafe { state::law_mut::<Poseidon>(flow.cast()) };
-    status(law.map(|law| law.on_timeout(Nanos::new(now_ns))))
+    status(law.map(|law| law.on_timeout(&Timeout { now: Nanos::new(now_ns), bytes: Bytes::ZERO })))
 }
 
 /// Writes how much the flow may send now, and how fast.
@@ -490,7 +490,7 @@ mod tests {
     #[test]
     fn message_names_the_parameter_and_its_range() {
         let params = PoseidonParams { step: Fraction::ratio(3, 1), ..PoseidonParams::default() };
-        let path = Path::new(poseidon_types::Bytes::new(4_096), BitRate::from_gbps(200), Nanos::new(9_900));
+        let path = Path::new(Bytes::new(4_096), BitRate::from_gbps(200), Nanos::new(9_900));
         let report = build_law(&params, &path, Signals::ALL).expect_err("the step is out of range");
         let expected = b"step must be at least 0.001 and below 2 (Eq. 2)";
         assert_eq!((report.failure, report.message.as_bytes()), (Failure::Range, &expected[..]));

@@ -9,11 +9,11 @@ use crate::parameters;
 use crate::state;
 use crate::structs::{
     POSEIDON_ABI_VERSION, poseidon_ack, poseidon_decision, poseidon_delay_signal, poseidon_error,
-    poseidon_loss, poseidon_path, poseidon_text, signals_from_bits,
+    poseidon_loss, poseidon_path, poseidon_text, poseidon_timeout, poseidon_trim, signals_from_bits,
 };
 use core::ffi::c_char;
-use poseidon_laws::{Ack, AnyLaw, Law, Loss};
-use poseidon_types::Nanos;
+use poseidon_laws::{Ack, AnyLaw, Law, Loss, Timeout};
+use poseidon_types::{Bytes, Nanos};
 
 /// Memory for the state of one flow that any law of the registry controls. Declare a variable of this type, or
 /// allocate poseidon_law_size() bytes that are aligned to poseidon_law_align().
@@ -254,7 +254,7 @@ pub(crate) unsafe fn read_loss(loss: *const poseidon_loss) -> Result<Loss, Failu
     Ok(Loss { now: Nanos::new(loss.now_ns) })
 }
 
-/// Reacts to a retransmission timeout at the time now_ns.
+/// Reacts to a retransmission timeout at the time now_ns. poseidon_law_on_timeout_event also takes the lost bytes.
 ///
 /// # Safety
 ///
@@ -263,7 +263,42 @@ pub(crate) unsafe fn read_loss(loss: *const poseidon_loss) -> Result<Loss, Failu
 pub unsafe extern "C" fn poseidon_law_on_timeout(law: *mut poseidon_law, now_ns: u64) -> poseidon_status {
     // SAFETY: the caller guarantees the pointer.
     let state = unsafe { state::law_mut::<AnyLaw>(law.cast()) };
-    status(state.map(|law| law.on_timeout(Nanos::new(now_ns))))
+    status(state.map(|law| law.on_timeout(&Timeout { now: Nanos::new(now_ns), bytes: Bytes::ZERO })))
+}
+
+/// Reacts to a retransmission timeout, as poseidon_law_on_timeout, and tells the law how much was lost.
+///
+/// # Safety
+///
+/// law must be null or point to a poseidon_law; timeout must be null or point to a poseidon_timeout.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn poseidon_law_on_timeout_event(
+    law: *mut poseidon_law,
+    timeout: *const poseidon_timeout,
+) -> poseidon_status {
+    // SAFETY: the caller guarantees the pointer.
+    let state = unsafe { state::law_mut::<AnyLaw>(law.cast()) };
+    // SAFETY: the caller guarantees the struct.
+    let timeout = unsafe { border::read(timeout) }.and_then(poseidon_timeout::to_event);
+    status(state.and_then(|law| timeout.map(|timeout| law.on_timeout(&timeout))))
+}
+
+/// Reacts to a packet that a switch trimmed. Call it for each trimmed packet. Most laws ignore it, so report the packet
+/// as a loss too: poseidon_law_on_loss, once when the flow enters fast recovery.
+///
+/// # Safety
+///
+/// law must be null or point to a poseidon_law; trim must be null or point to a poseidon_trim.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn poseidon_law_on_trim(
+    law: *mut poseidon_law,
+    trim: *const poseidon_trim,
+) -> poseidon_status {
+    // SAFETY: the caller guarantees the pointer.
+    let state = unsafe { state::law_mut::<AnyLaw>(law.cast()) };
+    // SAFETY: the caller guarantees the struct.
+    let trim = unsafe { border::read(trim) }.and_then(poseidon_trim::to_event);
+    status(state.and_then(|law| trim.map(|trim| law.on_trim(&trim))))
 }
 
 /// Writes how much the flow may send now, and how fast.

@@ -7,12 +7,12 @@
 use crate::error::{Failure, Place, Report, poseidon_status};
 use core::ffi::c_char;
 use poseidon_laws::law::DelaySignal;
-use poseidon_laws::{Ack, Decision, Pacing, Path};
+use poseidon_laws::{Ack, Decision, Pacing, Path, Timeout, Trim};
 use poseidon_types::{BitRate, Bytes, CounterWrap, HopPath, HopRecord, MaxHopDelay, Nanos, Signals};
 
 /// The version of this interface. It increases by one with each addition. An incompatible change also changes the
 /// library's soname.
-pub const POSEIDON_ABI_VERSION: u32 = 1;
+pub const POSEIDON_ABI_VERSION: u32 = 2;
 /// The size of poseidon_law. The state needs less: see poseidon_law_size.
 pub const POSEIDON_LAW_SIZE: usize = 512;
 /// An alignment that is always sufficient for poseidon_law and poseidon_flow.
@@ -196,8 +196,12 @@ pub const POSEIDON_ACK_CIRCUIT_UP: u16 = 4;
 /// Flag of poseidon_ack: the flow is application-limited. Less than half of the window was in flight.
 pub const POSEIDON_ACK_APP_LIMITED: u16 = 8;
 
+/// Flag of poseidon_ack: rtt_ns may belong to another transmission of the packet, as after a retransmission (Karn's
+/// rule).
+pub const POSEIDON_ACK_RTT_AMBIGUOUS: u16 = 16;
+
 /// The flags that this library does not know.
-const UNKNOWN_ACK_FLAGS: u16 = 0xfff0;
+const UNKNOWN_ACK_FLAGS: u16 = 0xffe0;
 
 /// An ACK and the signals that it carries. Fields of signals that the host does not supply are zero.
 #[derive(Clone, Copy, Debug)]
@@ -241,6 +245,8 @@ pub struct poseidon_ack {
     pub packets: u32,
     /// A uniformly distributed random number, drawn for each ACK.
     pub random: u32,
+    /// The bytes in flight after this ACK, without headers.
+    pub in_flight_bytes: u64,
 }
 
 impl poseidon_ack {
@@ -264,6 +270,7 @@ impl poseidon_ack {
         hop_wrap_sent_bytes: 0,
         packets: 0,
         random: 0,
+        in_flight_bytes: 0,
     };
 
     /// Checks what every law relies on, apart from the pointer to the hop records.
@@ -288,6 +295,8 @@ impl poseidon_ack {
             packets: self.packets,
             bytes: Bytes::new(self.bytes),
             marked: Bytes::new(self.marked_bytes),
+            in_flight: Bytes::new(self.in_flight_bytes),
+            rtt_ambiguous: self.flags & POSEIDON_ACK_RTT_AMBIGUOUS != 0,
             acked_seq: self.acked_seq,
             next_seq: self.next_seq,
             max_hop_delay: self.delay_if(POSEIDON_ACK_MAX_HOP_DELAY, self.max_hop_delay_ns),
@@ -322,6 +331,74 @@ pub struct poseidon_loss {
 
 impl poseidon_loss {
     pub(crate) const ZERO: Self = Self { struct_size: 0, reserved: 0, now_ns: 0 };
+}
+
+/// Flag of poseidon_trim: the last switch before the receiver trimmed the packet.
+pub const POSEIDON_TRIM_LAST_HOP: u32 = 1;
+/// Flag of poseidon_trim: rtt_ns is known. Without this flag, the law ignores the field.
+pub const POSEIDON_TRIM_RTT: u32 = 2;
+
+/// A packet that a switch trimmed to its header, as the receiver's NACK reports it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct poseidon_trim {
+    /// sizeof(poseidon_trim).
+    pub struct_size: u32,
+    /// POSEIDON_TRIM_... flags.
+    pub flags: u32,
+    /// When the NACK arrived, on the host's clock.
+    pub now_ns: u64,
+    /// The trimmed payload.
+    pub bytes: u64,
+    /// The bytes in flight without the trimmed packet.
+    pub in_flight_bytes: u64,
+    /// The time from sending the packet to receiving the NACK, if the flag says that it is known.
+    pub rtt_ns: u64,
+}
+
+impl poseidon_trim {
+    pub(crate) const ZERO: Self =
+        Self { struct_size: 0, flags: 0, now_ns: 0, bytes: 0, in_flight_bytes: 0, rtt_ns: 0 };
+
+    /// Converts to the laws' type. Fails if a flag is unknown.
+    pub(crate) const fn to_event(self) -> Result<Trim, Failure> {
+        if self.flags & !(POSEIDON_TRIM_LAST_HOP | POSEIDON_TRIM_RTT) != 0 {
+            return Err(Failure::UnknownFlags);
+        }
+        Ok(Trim {
+            now: Nanos::new(self.now_ns),
+            bytes: Bytes::new(self.bytes),
+            in_flight: Bytes::new(self.in_flight_bytes),
+            last_hop: self.flags & POSEIDON_TRIM_LAST_HOP != 0,
+            rtt: if self.flags & POSEIDON_TRIM_RTT != 0 { Some(Nanos::new(self.rtt_ns)) } else { None },
+        })
+    }
+}
+
+/// A retransmission timeout.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct poseidon_timeout {
+    /// sizeof(poseidon_timeout).
+    pub struct_size: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// When the timer expired, on the host's clock.
+    pub now_ns: u64,
+    /// The bytes that the host now considers lost, without headers. Zero if the host does not know them.
+    pub bytes: u64,
+}
+
+impl poseidon_timeout {
+    pub(crate) const ZERO: Self = Self { struct_size: 0, reserved: 0, now_ns: 0, bytes: 0 };
+
+    /// Converts to the laws' type. Fails if the reserved field is not zero.
+    pub(crate) const fn to_event(self) -> Result<Timeout, Failure> {
+        if self.reserved != 0 {
+            return Err(Failure::UnknownFlags);
+        }
+        Ok(Timeout { now: Nanos::new(self.now_ns), bytes: Bytes::new(self.bytes) })
+    }
 }
 
 /// Pacing: none. ACKs clock the flow.
@@ -533,9 +610,12 @@ mod tests {
         assert_eq!((size_of::<poseidon_error>(), offset_of!(poseidon_error, message)), (256, 16));
         assert_eq!((size_of::<poseidon_path>(), offset_of!(poseidon_path, base_rtt_ns)), (32, 24));
         assert_eq!(size_of::<poseidon_hop>(), 32);
-        assert_eq!((size_of::<poseidon_ack>(), offset_of!(poseidon_ack, hops)), (120, 80));
+        assert_eq!((size_of::<poseidon_ack>(), offset_of!(poseidon_ack, hops)), (128, 80));
         assert_eq!((offset_of!(poseidon_ack, packets), offset_of!(poseidon_ack, random)), (112, 116));
+        assert_eq!(offset_of!(poseidon_ack, in_flight_bytes), 120);
         assert_eq!(size_of::<poseidon_loss>(), 16);
+        assert_eq!((size_of::<poseidon_trim>(), offset_of!(poseidon_trim, rtt_ns)), (40, 32));
+        assert_eq!(size_of::<poseidon_timeout>(), 24);
         assert_eq!((size_of::<poseidon_decision>(), offset_of!(poseidon_decision, rate_bps)), (32, 24));
         assert_eq!(size_of::<poseidon_delay_signal>(), 24);
         assert_eq!((size_of::<poseidon_law_info>(), offset_of!(poseidon_law_info, source)), (56, 40));

@@ -15,18 +15,19 @@ use poseidon_capi::flow::{
 use poseidon_capi::law::{
     poseidon_law, poseidon_law_decision, poseidon_law_delay_signal, poseidon_law_destroy, poseidon_law_init,
     poseidon_law_is_congested, poseidon_law_on_ack, poseidon_law_on_loss, poseidon_law_on_timeout,
-    poseidon_law_target,
+    poseidon_law_on_timeout_event, poseidon_law_on_trim, poseidon_law_target,
 };
 use poseidon_capi::structs::{
     POSEIDON_ACK_APP_LIMITED, POSEIDON_ACK_CIRCUIT_UP, POSEIDON_ACK_MAX_HOP_DELAY,
-    POSEIDON_ACK_REVERSE_MAX_HOP_DELAY, POSEIDON_PACING_GAP, POSEIDON_PACING_OFF, POSEIDON_PACING_RATE,
-    poseidon_ack, poseidon_decision, poseidon_delay_signal, poseidon_hop, poseidon_loss, poseidon_path,
+    POSEIDON_ACK_REVERSE_MAX_HOP_DELAY, POSEIDON_ACK_RTT_AMBIGUOUS, POSEIDON_PACING_GAP, POSEIDON_PACING_OFF,
+    POSEIDON_PACING_RATE, POSEIDON_TRIM_LAST_HOP, POSEIDON_TRIM_RTT, poseidon_ack, poseidon_decision,
+    poseidon_delay_signal, poseidon_hop, poseidon_loss, poseidon_path, poseidon_timeout, poseidon_trim,
 };
 use poseidon_laws::law::DelaySignal;
 use poseidon_laws::laws::poseidon::PoseidonParams;
 use poseidon_laws::params::Params;
 use poseidon_laws::registry::{self, Poseidon};
-use poseidon_laws::{Ack, AnyLaw, AnyParams, Decision, LAWS, Law, LawDefinition, Pacing, Path};
+use poseidon_laws::{Ack, AnyLaw, AnyParams, Decision, LAWS, Law, LawDefinition, Pacing, Path, Trim};
 use poseidon_testkit::operations::{Operation, apply, random_operations, random_params};
 use poseidon_testkit::rng::SplitMix64;
 use poseidon_types::{BitRate, Bytes, CounterWrap, HopPath, HopRecord, Nanos, Packets, Signals};
@@ -79,7 +80,24 @@ impl CLaw {
                 unsafe { poseidon_law_on_loss(law, &raw const loss) }
             }
             // SAFETY: the pointer is valid.
-            Operation::Timeout(now) => unsafe { poseidon_law_on_timeout(law, now.get()) },
+            Operation::Timeout(timeout) if timeout.bytes.is_zero() => unsafe {
+                poseidon_law_on_timeout(law, timeout.now.get())
+            },
+            Operation::Timeout(timeout) => {
+                let timeout = poseidon_timeout {
+                    struct_size: size_u32::<poseidon_timeout>(),
+                    reserved: 0,
+                    now_ns: timeout.now.get(),
+                    bytes: timeout.bytes.get(),
+                };
+                // SAFETY: all pointers are valid.
+                unsafe { poseidon_law_on_timeout_event(law, &raw const timeout) }
+            }
+            Operation::Trim(trim) => {
+                let trim = c_trim(trim);
+                // SAFETY: all pointers are valid.
+                unsafe { poseidon_law_on_trim(law, &raw const trim) }
+            }
         };
         assert_eq!(status, 0);
     }
@@ -166,6 +184,8 @@ fn c_ack(ack: &Ack<'_>, hops: &[poseidon_hop], wrap: CounterWrap) -> poseidon_ac
         packets,
         bytes,
         marked,
+        in_flight,
+        rtt_ambiguous,
         acked_seq,
         next_seq,
         max_hop_delay,
@@ -183,7 +203,8 @@ fn c_ack(ack: &Ack<'_>, hops: &[poseidon_hop], wrap: CounterWrap) -> poseidon_ac
         flags: flag(max_hop_delay.is_some(), POSEIDON_ACK_MAX_HOP_DELAY)
             | flag(reverse_max_hop_delay.is_some(), POSEIDON_ACK_REVERSE_MAX_HOP_DELAY)
             | flag(circuit_up, POSEIDON_ACK_CIRCUIT_UP)
-            | flag(app_limited, POSEIDON_ACK_APP_LIMITED),
+            | flag(app_limited, POSEIDON_ACK_APP_LIMITED)
+            | flag(rtt_ambiguous, POSEIDON_ACK_RTT_AMBIGUOUS),
         hop_count,
         reserved: 0,
         now_ns: now.get(),
@@ -202,6 +223,21 @@ fn c_ack(ack: &Ack<'_>, hops: &[poseidon_hop], wrap: CounterWrap) -> poseidon_ac
         hop_wrap_sent_bytes: wrap.sent.get(),
         packets,
         random,
+        in_flight_bytes: in_flight.get(),
+    }
+}
+
+fn c_trim(trim: &Trim) -> poseidon_trim {
+    let Trim { now, bytes, in_flight, last_hop, rtt } = *trim;
+    let flag = |set: bool, bit: u32| if set { bit } else { 0 };
+    poseidon_trim {
+        struct_size: size_u32::<poseidon_trim>(),
+        flags: flag(last_hop, POSEIDON_TRIM_LAST_HOP) | flag(rtt.is_some(), POSEIDON_TRIM_RTT),
+        now_ns: now.get(),
+        bytes: bytes.get(),
+        in_flight_bytes: in_flight.get(),
+        // Without the flag, the value must not matter.
+        rtt_ns: rtt.map_or(12_345, Nanos::get),
     }
 }
 
@@ -361,7 +397,9 @@ unsafe fn apply_to_flow(flow: *mut poseidon_flow, law: &Poseidon, operation: &Op
             unsafe { poseidon_flow_on_loss(flow, &raw const loss) }
         }
         // SAFETY: the pointer is valid.
-        Operation::Timeout(now) => unsafe { poseidon_flow_on_timeout(flow, now.get()) },
+        Operation::Timeout(timeout) => unsafe { poseidon_flow_on_timeout(flow, timeout.now.get()) },
+        // Poseidon ignores this event.
+        Operation::Trim(_) => 0,
     };
     assert_eq!(status, 0);
 }

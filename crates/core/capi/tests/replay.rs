@@ -2,7 +2,7 @@
 //! `examples/replay.c`, so the compiled C library decides like the Rust code.
 
 use core::fmt::Write;
-use poseidon_laws::{Ack, AnyLaw, AnyParams, LAWS, Law, Loss, Pacing, Path};
+use poseidon_laws::{Ack, AnyLaw, AnyParams, LAWS, Law, Loss, Pacing, Path, Timeout};
 use poseidon_testkit::rng::SplitMix64;
 use poseidon_types::{BitRate, Bytes, CounterWrap, HopPath, HopRecord, Nanos, Signals};
 
@@ -18,7 +18,7 @@ impl Random {
 fn run_event(law: &mut AnyLaw, random: &mut Random, now: u64, seq: u64) {
     match random.below(20) {
         0 => law.on_loss(&Loss { now: Nanos::new(now) }),
-        1 => law.on_timeout(Nanos::new(now)),
+        1 => law.on_timeout(&Timeout { now: Nanos::new(now), bytes: Bytes::ZERO }),
         _ => {
             let flags = random.below(16);
             let hop_count = u8::try_from(random.below(8)).expect("the number is small");

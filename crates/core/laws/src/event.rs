@@ -27,12 +27,17 @@ pub struct Ack<'a> {
     pub now: Nanos,
     /// The raw NIC-to-NIC round-trip time of the acknowledged packet, without the receiver's processing time.
     pub rtt: Nanos,
-    /// The number of newly acknowledged packets; zero for a duplicate ACK.
+    /// The number of newly acknowledged packets, cumulatively or selectively; zero for a duplicate ACK.
     pub packets: u32,
-    /// The number of newly acknowledged bytes.
+    /// The number of newly acknowledged bytes, cumulatively or selectively, without headers.
     pub bytes: Bytes,
-    /// The newly acknowledged bytes that carried a congestion mark.
+    /// The newly acknowledged bytes that carried a congestion mark. Above zero if the ACK echoes a mark, even if it
+    /// acknowledges nothing new.
     pub marked: Bytes,
+    /// The bytes in flight after this ACK, without headers.
+    pub in_flight: Bytes,
+    /// Whether `rtt` may belong to another transmission of the packet, as after a retransmission (Karn's rule).
+    pub rtt_ambiguous: bool,
     /// The cumulative acknowledgement: all bytes before this sequence number are acknowledged.
     pub acked_seq: u64,
     /// The sequence number of the next new byte to send. Laws use it to detect the end of a round trip.
@@ -63,6 +68,8 @@ impl Ack<'_> {
         packets: 0,
         bytes: Bytes::ZERO,
         marked: Bytes::ZERO,
+        in_flight: Bytes::ZERO,
+        rtt_ambiguous: false,
         acked_seq: 0,
         next_seq: 0,
         max_hop_delay: None,
@@ -81,4 +88,30 @@ impl Ack<'_> {
 pub struct Loss {
     /// When the host detected the loss.
     pub now: Nanos,
+}
+
+/// A packet that a switch trimmed to its header, as the receiver's NACK reports it.
+///
+/// The payload did not arrive. The host reports every trimmed packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trim {
+    /// When the NACK arrived, on the host's clock.
+    pub now: Nanos,
+    /// The trimmed payload.
+    pub bytes: Bytes,
+    /// The bytes in flight without the trimmed packet.
+    pub in_flight: Bytes,
+    /// Whether the last switch before the receiver trimmed the packet. The receiver's link is then the bottleneck.
+    pub last_hop: bool,
+    /// The time from sending the packet to receiving the NACK; `None` if it may belong to another transmission.
+    pub rtt: Option<Nanos>,
+}
+
+/// A retransmission timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeout {
+    /// When the timer expired, on the host's clock.
+    pub now: Nanos,
+    /// The bytes that the host now considers lost, without headers; zero if the host does not know them.
+    pub bytes: Bytes,
 }

@@ -1,6 +1,6 @@
 //! The interface between a host and a law: the traits, the path and the decision.
 
-use crate::event::{Ack, Loss};
+use crate::event::{Ack, Loss, Timeout, Trim};
 use crate::params::Params;
 use core::fmt::Debug;
 use poseidon_types::{BitRate, Bytes, Nanos, Packets, Signals};
@@ -19,7 +19,14 @@ pub trait Law: Debug {
     fn on_loss(&mut self, loss: &Loss);
 
     /// Reacts to a retransmission timeout.
-    fn on_timeout(&mut self, now: Nanos);
+    fn on_timeout(&mut self, timeout: &Timeout);
+
+    /// Reacts to a trimmed packet. The host calls this once per trimmed packet.
+    ///
+    /// By default, a law ignores this event, because a trimmed packet is also a loss: the host calls [`Law::on_loss`]
+    /// for it as for any lost packet, once when it enters fast recovery. A law that implements this method must not
+    /// react to the same packet twice.
+    fn on_trim(&mut self, _trim: &Trim) {}
 
     /// Returns whether this ACK indicates congestion, according to the law's signal.
     ///

@@ -39,7 +39,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`law`] | the traits [`Law`] and [`LawDefinition`], the [`Path`] and the [`Decision`] |
-//! | [`event`] | the events [`Ack`] and [`Loss`] |
+//! | [`event`] | the events [`Ack`], [`Loss`], [`Trim`] and [`Timeout`] |
 //! | [`laws`] | the laws, each in its own file or folder |
 //! | [`registry`] | [`AnyLaw`] and [`AnyParams`], which select a law by name |
 //! | [`params`] | parameters with defaults, presets, units and checks |
@@ -63,7 +63,7 @@ mod parts;
 pub mod plb;
 pub mod registry;
 
-pub use event::{Ack, Loss};
+pub use event::{Ack, Loss, Timeout, Trim};
 pub use law::{Decision, Law, LawDefinition, Pacing, Path, PathError};
 pub use poseidon_types as types;
 pub use poseidon_types::params;

@@ -3,7 +3,7 @@
 //! [`law_list!`](crate::law_list) lists the laws. From this list, macros generate the enums [`AnyLaw`] and
 //! [`AnyParams`], their dispatch, the table [`LAWS`] and the conformance tests.
 
-use crate::event::{Ack, Loss};
+use crate::event::{Ack, Loss, Timeout, Trim};
 use crate::law::{Decision, DelaySignal, Law, LawDefinition, Path, PathError};
 use crate::params::{ParamError, ParamInfo, Params};
 use core::fmt::{self, Display};
@@ -199,8 +199,12 @@ macro_rules! registry {
                 match self { $( Self::$law(law) => law.on_loss(loss), )* }
             }
 
-            fn on_timeout(&mut self, now: Nanos) {
-                match self { $( Self::$law(law) => law.on_timeout(now), )* }
+            fn on_timeout(&mut self, timeout: &Timeout) {
+                match self { $( Self::$law(law) => law.on_timeout(timeout), )* }
+            }
+
+            fn on_trim(&mut self, trim: &Trim) {
+                match self { $( Self::$law(law) => law.on_trim(trim), )* }
             }
 
             fn is_congested(&self, ack: &Ack<'_>) -> bool {

@@ -2,7 +2,7 @@
 
 use poseidon_laws::laws::poseidon::{Poseidon, PoseidonParams, Signal, Target, Update};
 use poseidon_laws::params::Params;
-use poseidon_laws::{Ack, Law, LawDefinition, Loss, Pacing, Path};
+use poseidon_laws::{Ack, Law, LawDefinition, Loss, Pacing, Path, Timeout};
 use poseidon_testkit::SplitMix64;
 use poseidon_types::{BitRate, Bytes, Nanos, Packets, Signals};
 
@@ -61,6 +61,10 @@ fn alg_1_lines_21_to_23_pace_below_one_packet() {
     assert_eq!(law.decision().pacing, Pacing::Off);
 }
 
+fn timeout(now: Nanos) -> Timeout {
+    Timeout { now, bytes: Bytes::ZERO }
+}
+
 #[test]
 fn alg_2_cuts_on_loss_and_resets_after_three_timeouts() {
     let mut law = law(&PoseidonParams::default());
@@ -69,11 +73,11 @@ fn alg_2_cuts_on_loss_and_resets_after_three_timeouts() {
     assert_eq!(window(&law), 16.0);
     law.on_loss(&loss(105));
     assert_eq!(window(&law), 16.0, "the last cut was less than a round trip ago");
-    law.on_timeout(Nanos::from_micros(500));
+    law.on_timeout(&timeout(Nanos::from_micros(500)));
     assert_eq!(window(&law), 8.0);
-    law.on_timeout(Nanos::from_micros(900));
+    law.on_timeout(&timeout(Nanos::from_micros(900)));
     assert_eq!(window(&law), 4.0);
-    law.on_timeout(Nanos::from_micros(901));
+    law.on_timeout(&timeout(Nanos::from_micros(901)));
     assert_eq!(
         law.decision().window,
         PoseidonParams::default().min_window,
@@ -84,10 +88,10 @@ fn alg_2_cuts_on_loss_and_resets_after_three_timeouts() {
 #[test]
 fn an_ack_resets_the_timeout_count() {
     let mut law = law(&PoseidonParams::default());
-    law.on_timeout(Nanos::from_micros(100));
-    law.on_timeout(Nanos::from_micros(200));
+    law.on_timeout(&timeout(Nanos::from_micros(100)));
+    law.on_timeout(&timeout(Nanos::from_micros(200)));
     law.on_ack(&ack(210, 10, 0));
-    law.on_timeout(Nanos::from_micros(300));
+    law.on_timeout(&timeout(Nanos::from_micros(300)));
     assert!(window(&law) > 3.0);
 }
 
@@ -358,7 +362,7 @@ fn steady_stays_within_its_bounds_for_any_acks() {
                 ..Ack::EMPTY
             });
             if rng.below(20) == 0 {
-                law.on_timeout(Nanos::new(now));
+                law.on_timeout(&timeout(Nanos::new(now)));
             }
             let window = law.decision().window;
             assert!((params.min_window..=params.max_window).contains(&window), "{window}");

@@ -1,13 +1,15 @@
-//! Policies of switches and links: buffer admission ([`buffer`]), congestion marking ([`mark`]) and link impairments
-//! ([`impair`]).
+//! Policies of switches, links and senders: buffer admission ([`buffer`]), congestion marking ([`mark`]), link
+//! impairments ([`impair`]) and path selection ([`path`]).
 //!
 //! # Tour
 //!
 //! A [`BufferPolicy`](buffer::BufferPolicy) decides how many more bytes a queue may hold. A
 //! [`MarkPolicy`](mark::MarkPolicy) decides whether to set a congestion mark (ECN) on a packet that leaves a queue. An
-//! [`ImpairPolicy`](impair::ImpairPolicy) decides whether a link loses or delays a packet. [`AnyBufferPolicy`],
-//! [`AnyMarkPolicy`] and [`AnyImpairPolicy`] hold a policy chosen by name at run time. [`buffer::BUFFER_POLICIES`],
-//! [`mark::MARK_POLICIES`] and [`impair::IMPAIR_POLICIES`] list all policies.
+//! [`ImpairPolicy`](impair::ImpairPolicy) decides whether a link loses or delays a packet. A
+//! [`PathPolicy`](path::PathPolicy) chooses the entropy value that determines a packet's path. [`AnyBufferPolicy`],
+//! [`AnyMarkPolicy`], [`AnyImpairPolicy`] and [`AnyPathPolicy`] hold a policy chosen by name at run time.
+//! [`buffer::BUFFER_POLICIES`], [`mark::MARK_POLICIES`], [`impair::IMPAIR_POLICIES`] and [`path::PATH_POLICIES`] list
+//! all policies.
 //!
 //! A policy has no clock, no random number generator and no heap. The caller passes the time and a random seed with
 //! each packet, and stores the [`mark::MarkState`] of each queue. The same code therefore runs in a simulator and on a
@@ -43,11 +45,13 @@ extern crate std;
 pub mod buffer;
 pub mod impair;
 pub mod mark;
+pub mod path;
 mod registry;
 
 pub use buffer::AnyBufferPolicy;
 pub use impair::AnyImpairPolicy;
 pub use mark::AnyMarkPolicy;
+pub use path::AnyPathPolicy;
 pub use registry::PolicyInfo;
 
 /// Runs the README example as a test.

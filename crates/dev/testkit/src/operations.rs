@@ -1,11 +1,11 @@
-//! Random operations for any law: ACKs, losses, timeouts, wrapping clocks, and invalid telemetry.
+//! Random operations for any law: ACKs, losses, timeouts, trimmed packets, wrapping clocks, and invalid telemetry.
 //!
 //! A law cannot return an error, so it must handle any input from a host or a network. [`assert_valid_decision`] checks
 //! a law after each operation. [`assert_conforms`] checks whole sequences.
 
 use crate::rng::SplitMix64;
 use poseidon_laws::params::Params;
-use poseidon_laws::{Ack, Law, LawDefinition, Loss, Pacing, Path};
+use poseidon_laws::{Ack, Law, LawDefinition, Loss, Pacing, Path, Timeout, Trim};
 use poseidon_types::telemetry::MAX_HOPS;
 use poseidon_types::{BitRate, Bytes, CounterWrap, HopPath, HopRecord, HopStack, Nanos, Packets};
 
@@ -17,7 +17,9 @@ pub enum Operation {
     /// A loss that starts fast recovery.
     Loss(Loss),
     /// A retransmission timeout.
-    Timeout(Nanos),
+    Timeout(Timeout),
+    /// A trimmed packet.
+    Trim(Trim),
 }
 
 /// Returns up to `max_count` random operations with increasing times.
@@ -31,7 +33,8 @@ pub fn random_operations(rng: &mut SplitMix64, max_count: usize) -> Vec<Operatio
             now = now.wrapping_add(gap);
             match rng.below(20) {
                 0 => Operation::Loss(Loss { now: Nanos::new(now) }),
-                1 => Operation::Timeout(Nanos::new(now)),
+                1 => Operation::Timeout(random_timeout(rng, now)),
+                2 => Operation::Trim(random_trim(rng, now)),
                 _ => {
                     seq = seq.wrapping_add(random_value(rng, 10_000));
                     Operation::Ack(Box::new(random_ack(rng, now, seq)))
@@ -49,7 +52,8 @@ pub fn apply<L: Law>(law: &mut L, operation: &Operation) {
             law.on_ack(&Ack { hops: HopPath { records: stack.as_slice(), wrap: *wrap }, ..*ack });
         }
         Operation::Loss(loss) => law.on_loss(loss),
-        Operation::Timeout(now) => law.on_timeout(*now),
+        Operation::Timeout(timeout) => law.on_timeout(timeout),
+        Operation::Trim(trim) => law.on_trim(trim),
     }
 }
 
@@ -214,6 +218,8 @@ fn random_ack(rng: &mut SplitMix64, now: u64, seq: u64) -> (Ack<'static>, HopSta
         packets: u32::try_from(random_value(rng, 64)).unwrap_or(u32::MAX),
         bytes: Bytes::new(bytes),
         marked: Bytes::new(if rng.below(2) == 0 { 0 } else { random_value(rng, 100_000) }),
+        in_flight: Bytes::new(random_value(rng, 1_000_000)),
+        rtt_ambiguous: rng.below(4) == 0,
         acked_seq: seq,
         next_seq: seq.wrapping_add(random_value(rng, 1 << 20)),
         max_hop_delay: delay(rng),
@@ -237,6 +243,20 @@ fn random_ack(rng: &mut SplitMix64, now: u64, seq: u64) -> (Ack<'static>, HopSta
         });
     }
     (ack, stack, wrap)
+}
+
+fn random_timeout(rng: &mut SplitMix64, now: u64) -> Timeout {
+    Timeout { now: Nanos::new(now), bytes: Bytes::new(random_value(rng, 100_000)) }
+}
+
+fn random_trim(rng: &mut SplitMix64, now: u64) -> Trim {
+    Trim {
+        now: Nanos::new(now),
+        bytes: Bytes::new(random_value(rng, 10_000)),
+        in_flight: Bytes::new(random_value(rng, 1_000_000)),
+        last_hop: rng.below(2) == 0,
+        rtt: (rng.below(4) != 0).then(|| Nanos::new(random_value(rng, 100_000))),
+    }
 }
 
 /// Returns a random value below `typical`, and occasionally zero, one or an extreme value.

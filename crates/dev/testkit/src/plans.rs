@@ -9,7 +9,7 @@ use poseidon_plan::joins::Joins;
 use poseidon_plan::link_changes::{LinkChange, LinkEvent};
 use poseidon_plan::switch::{AnyMarkPolicy, DelayCarrier, MarkDirection, Pause, Shared, Stamp, Switch};
 use poseidon_plan::traffic::{Amount, Connection, Message};
-use poseidon_plan::transport::{Acks, Echo, Eligibility, LoadBalancing, Recovery, Transport};
+use poseidon_plan::transport::{Acks, AnyPathPolicy, Echo, Eligibility, Recovery, Transport};
 use poseidon_plan::{Link, Plan, SwitchPort, Topology};
 use poseidon_types::{BitRate, Bytes, ConnectionId, Fraction, HostId, Nanos, Picos, PortId, SwitchId};
 
@@ -30,6 +30,7 @@ pub fn plan(topology: Topology, law: &str, endpoints: &[(u32, u32)]) -> Plan {
             pipeline: Picos::new(600_000),
             priorities: 1,
             buffer: Shared { size: Bytes::new(64_000_000), alpha: Fraction::ratio(8, 1) }.into(),
+            trim: None,
             pause: Pause::Off,
             mark: AnyMarkPolicy::OFF,
             mark_direction: MarkDirection::Forward,
@@ -37,6 +38,7 @@ pub fn plan(topology: Topology, law: &str, endpoints: &[(u32, u32)]) -> Plan {
         },
         telemetry_off: Vec::new(),
         switch_overrides: Vec::new(),
+        slow_ports: Vec::new(),
         transport: Transport {
             mtu: Bytes::new(4_096),
             header: Bytes::ZERO,
@@ -48,7 +50,7 @@ pub fn plan(topology: Topology, law: &str, endpoints: &[(u32, u32)]) -> Plan {
             acks: Acks::EveryPacket,
             echo: Echo::Exact,
             ack_priority: None,
-            load_balancing: LoadBalancing::PerFlow,
+            load_balancing: AnyPathPolicy::ECMP,
             plb: None,
             coexistence: false,
         },

@@ -3,12 +3,14 @@
 //! Fields are little-endian, in the order of the field lists below. An encoded list starts with its length.
 //! Omitting a struct field is a compile error.
 
-use poseidon_plan::Report;
+use poseidon_plan::recording::NodePort;
 use poseidon_plan::records::{
-    DecisionRow, DropCause, DropRow, MemorySink, MessageRow, QueueRow, ReceivedRow, ReceiverRow,
-    RecordedRows, SenderRow,
+    DecisionRow, DropCause, DropRow, MemorySink, MessageRow, PauseTimeRow, PauseWaitRow, QueueRow,
+    ReceivedRow, ReceiverRow, RecordedRows, SenderRow, TrimRow,
 };
-use poseidon_types::{Bytes, ConnectionId, MessageId, Nanos, Packets, Picos, PortId, SwitchId};
+use poseidon_plan::topology::Node;
+use poseidon_plan::{Report, SwitchPort};
+use poseidon_types::{Bytes, ConnectionId, HostId, MessageId, Nanos, Packets, Picos, PortId, SwitchId};
 
 use crate::run::ShardResult;
 
@@ -40,19 +42,24 @@ macro_rules! impl_struct_codec {
 pub(crate) use impl_struct_codec;
 
 impl_struct_codec! {
-    MemorySink { messages, received, drops, queues, senders, receivers, decisions, recorded }
+    MemorySink { messages, received, drops, trims, pause_times, pause_waits, queues, senders, receivers, decisions, recorded }
     MessageRow { message, start, acknowledged, size, retransmitted }
     ReceivedRow { message, time }
     DropRow { time, switch, connection, packet, cause }
+    TrimRow { switch, port, trimmed }
+    PauseTimeRow { port, paused }
+    PauseWaitRow { waiting, blocked_by, priority }
+    SwitchPort { switch, port }
+    NodePort { node, port }
     QueueRow { time, switch, port, queued, delay, sent }
     SenderRow { time, connection, window, in_flight, srtt }
     ReceiverRow { time, connection, received }
     DecisionRow { time, connection, packet, rtt, marked, hop_delay, hop_queue, window }
     ShardResult { report, balance }
     Report {
-        ended, interrupted, max_lateness, packet_hops, sent, delivered, replies, dropped, in_flight,
-        retransmitted, timeouts, marks, marks_carried, pauses, repaths, decisions, decisions_with_telemetry,
-        sent_bytes, delivered_bytes, result_hash,
+        ended, interrupted, max_lateness, packet_hops, sent, delivered, replies, nacks, dropped, trimmed,
+        trimmed_at_last_hop, trimmed_bytes, in_flight, retransmitted, timeouts, marks, marks_carried, pauses,
+        repaths, decisions, decisions_with_telemetry, sent_bytes, delivered_bytes, result_hash,
     }
 }
 
@@ -111,6 +118,21 @@ impl ByteCodec for bool {
             1 => Some(true),
             _ => None,
         }
+    }
+}
+
+impl ByteCodec for Node {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Host(host) => (false, host.get()),
+            Self::Switch(switch) => (true, switch.get()),
+        }
+        .encode(out);
+    }
+
+    fn decode(input: &mut &[u8]) -> Option<Self> {
+        let (is_switch, number) = <(bool, u32)>::decode(input)?;
+        Some(if is_switch { Self::Switch(SwitchId::new(number)) } else { Self::Host(HostId::new(number)) })
     }
 }
 
@@ -209,6 +231,23 @@ mod tests {
             });
         }
         for _ in 0..rng.below(4) {
+            rows.trims.push(TrimRow {
+                switch: SwitchId::new(next_u32(rng)),
+                port: PortId::new(next_u32(rng)),
+                trimmed: rng.next_u64(),
+            });
+        }
+        for _ in 0..rng.below(4) {
+            let host = Node::Host(HostId::new(next_u32(rng)));
+            let switch = Node::Switch(SwitchId::new(next_u32(rng)));
+            let port = NodePort::new(*rng.pick(&[host, switch]), PortId::new(next_u32(rng)));
+            rows.pause_times.push(PauseTimeRow { port, paused: Picos::new(rng.next_u64()) });
+        }
+        for _ in 0..rng.below(4) {
+            let mut port = || SwitchPort::new(SwitchId::new(next_u32(rng)), PortId::new(next_u32(rng)));
+            rows.pause_waits.push(PauseWaitRow { waiting: port(), blocked_by: port(), priority: 3 });
+        }
+        for _ in 0..rng.below(4) {
             rows.queues.push(QueueRow {
                 time: Picos::new(rng.next_u64()),
                 switch: SwitchId::new(next_u32(rng)),
@@ -280,7 +319,11 @@ mod tests {
             sent: rng.next_u64(),
             delivered: rng.next_u64(),
             replies: rng.next_u64(),
+            nacks: rng.next_u64(),
             dropped: rng.next_u64(),
+            trimmed: rng.next_u64(),
+            trimmed_at_last_hop: rng.next_u64(),
+            trimmed_bytes: Bytes::new(rng.next_u64()),
             in_flight: rng.next_u64(),
             retransmitted: rng.next_u64(),
             timeouts: rng.next_u64(),

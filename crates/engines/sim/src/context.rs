@@ -93,7 +93,7 @@ impl<'a> ShardContext<'a> {
             arena: PacketArena::new(),
             datagrams: DatagramArena::default(),
             stacks: *stacks,
-            telemetry: Telemetry::new(plan.switch.stamp, *wire_format_telemetry, network.rates().clone()),
+            telemetry: Telemetry::new(plan, *wire_format_telemetry, network.rates().clone()),
             calendar: Calendar::new(nodes, network.switches(), min_delay, plan.stop),
             report: Report::default(),
             rows: MemorySink::default(),
@@ -268,7 +268,7 @@ impl<'a> ShardContext<'a> {
             | PacketKind::Cnp
             | PacketKind::Pause
             | PacketKind::PendingAck
-            | PacketKind::Free => 0,
+            | PacketKind::Trimmed => 0,
         }
     }
 
@@ -305,13 +305,16 @@ impl<'a> ShardContext<'a> {
         packets.fold((0, 0), |(packets, bytes), packet| (packets + 1, bytes + self.payload(packet)))
     }
 
-    /// Returns the packets and payload bytes created in this shard, minus those dropped, consumed or still in
-    /// flight in this shard. The sum over all shards is zero.
+    /// Returns the packets and payload bytes created in this shard, minus those dropped, trimmed, consumed or
+    /// still in flight in this shard. The sum over all shards is zero.
     pub(crate) fn conservation_balance(&self) -> (i128, i128) {
         let (packets, bytes) = self.in_flight();
         let created = i128::from(self.report.sent) + i128::from(self.report.replies);
         let ended = i128::from(self.report.dropped) + i128::from(self.consumed_packets) + i128::from(packets);
-        let ended_bytes = i128::from(self.dropped_bytes) + i128::from(self.arrived_bytes) + i128::from(bytes);
+        let ended_bytes = i128::from(self.dropped_bytes)
+            + i128::from(self.report.trimmed_bytes.get())
+            + i128::from(self.arrived_bytes)
+            + i128::from(bytes);
         (created - ended, i128::from(self.report.sent_bytes.get()) - ended_bytes)
     }
 }

@@ -5,6 +5,8 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::hash::low32;
+
 /// The number of words in a cache line.
 const WORDS: usize = 8;
 
@@ -25,17 +27,32 @@ impl RecordsId {
     pub(crate) const NONE: Self = Self(u32::MAX);
 }
 
+/// What an ACK reports in addition to its cumulative acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SelectiveAck {
+    /// The payload bytes that the receiver has received. Each byte counts once.
+    pub(crate) received_bytes: u64,
+    /// A bit for each packet from `base` on that has arrived.
+    pub(crate) bitmap: u64,
+    pub(crate) base: u32,
+}
+
 /// The hop records of all packets. Every packet uses the same number of cache lines.
 #[derive(Debug)]
 pub(crate) struct RecordArena {
     lines: Vec<CacheLine>,
+    /// The number of cache lines that contain hop records or a telemetry header.
+    hop_lines: usize,
+    /// The number of cache lines per packet. If an ACK carries a [`SelectiveAck`], it is in the last line.
     lines_per_packet: usize,
     free: Vec<RecordsId>,
 }
 
 impl RecordArena {
-    pub(crate) const fn new(lines_per_packet: usize) -> Self {
-        Self { lines: Vec::new(), lines_per_packet, free: Vec::new() }
+    /// Creates an arena. `hop_lines` is the number of cache lines for hop records or a telemetry header.
+    pub(crate) const fn new(hop_lines: usize, has_selective_acks: bool) -> Self {
+        let lines_per_packet = hop_lines + has_selective_acks as usize;
+        Self { lines: Vec::new(), hop_lines, lines_per_packet, free: Vec::new() }
     }
 
     /// Allocates records without clearing them.
@@ -73,13 +90,29 @@ impl RecordArena {
 
     /// Returns a packet's records as bytes.
     pub(crate) fn bytes(&self, id: RecordsId) -> Option<&[u8]> {
-        let bytes = self.lines(id).as_bytes();
+        let bytes = self.lines(id).get(..self.hop_lines).unwrap_or(&[]).as_bytes();
         (!bytes.is_empty()).then_some(bytes)
     }
 
     pub(crate) fn bytes_mut(&mut self, id: RecordsId) -> Option<&mut [u8]> {
         let start = self.first_line(id);
-        self.lines.get_mut(start..start + self.lines_per_packet).map(IntoBytes::as_mut_bytes)
+        let lines = self.lines.get_mut(start..start + self.hop_lines).filter(|lines| !lines.is_empty());
+        lines.map(IntoBytes::as_mut_bytes)
+    }
+
+    /// Writes a selective acknowledgement.
+    pub(crate) fn write_selective_ack(&mut self, id: RecordsId, ack: &SelectiveAck) {
+        let line = self.first_line(id) + self.hop_lines;
+        if let Some(line) = self.lines.get_mut(line) {
+            line.0[..3].copy_from_slice(&[ack.received_bytes, ack.bitmap, u64::from(ack.base)]);
+        }
+    }
+
+    /// Reads a selective acknowledgement.
+    pub(crate) fn selective_ack(&self, id: RecordsId) -> SelectiveAck {
+        let [received_bytes, bitmap, base, ..] =
+            self.lines.get(self.first_line(id) + self.hop_lines).map_or([0; WORDS], |line| line.0);
+        SelectiveAck { received_bytes, bitmap, base: low32(base) }
     }
 
     /// Returns a hop's `W` words, or `None` if the packet has no records or no space for this hop.
@@ -99,7 +132,7 @@ impl RecordArena {
     #[inline]
     fn position<const W: usize>(&self, id: RecordsId, hop: usize) -> Option<(usize, usize)> {
         let word = hop * W;
-        (word < WORDS * self.lines_per_packet).then(|| (self.first_line(id) + word / WORDS, word % WORDS))
+        (word < WORDS * self.hop_lines).then(|| (self.first_line(id) + word / WORDS, word % WORDS))
     }
 
     /// Prefetches the first cache line of each packet's records.

@@ -38,6 +38,7 @@ mod impairments;
 mod memory_estimate;
 mod network;
 mod node;
+mod out_of_order;
 mod packet;
 mod pfc;
 #[cfg(feature = "mpi")]

@@ -2,7 +2,9 @@
 
 use poseidon_plan::switch::{RecordCarrier, Stamp};
 use poseidon_plan::traffic::Connection;
+use poseidon_plan::transport::Recovery;
 use poseidon_plan::{Plan, Topology};
+use poseidon_policies::path::PathSelector;
 use poseidon_types::{Bytes, HostId};
 
 /// Bytes per host, including its transmit queues and its share of the rack's timers.
@@ -22,6 +24,8 @@ const PACKET: u64 = 64 + 24;
 /// Bytes per connection in a real stack, for both sides and their buffers. The size differs between stacks, so this is
 /// an assumption.
 const STACK_CONNECTION: u64 = 64_000;
+/// Bytes per packet in flight in a scoreboard that records each packet and each transmission.
+const SACK_PACKET: u64 = 2 * 16;
 /// Bytes per datagram of a real stack in addition to its packet and its bytes: its entry in the arena.
 const DATAGRAM: u64 = 24 + 4;
 
@@ -41,6 +45,7 @@ pub(crate) fn estimate_memory(plan: &Plan) -> Bytes {
         plan.rings.iter().map(|ring| u64::from(ring.ranks) * u64::from(ring.channels) * MESSAGE).sum(),
         estimate_packets(plan, |_| true) * (PACKET + record_bytes(plan.switch.stamp)),
         estimate_stacks(plan),
+        estimate_path_state(plan),
     ];
     Bytes::new(terms.iter().fold(0, |sum: u64, term| sum.saturating_add(*term)))
 }
@@ -72,6 +77,16 @@ fn estimate_ports(topology: &Topology) -> u64 {
         Topology::Rails(r) => 3 * hosts + 2 * u64::from(r.leaves()) * u64::from(r.spines),
         Topology::Edges(e) => 2 * e.edges().len() as u64 + switches * switches / 8,
     }
+}
+
+/// Estimates the memory of path policies and of the scoreboards that replace the implicit one.
+fn estimate_path_state(plan: &Plan) -> u64 {
+    let senders = (plan.connections.len() as u64).min(u64::from(plan.topology.hosts()) * 64);
+    let paths =
+        if plan.transport.load_balancing.is_stateless() { 0 } else { size_of::<PathSelector>() as u64 };
+    let is_sack = plan.transport.recovery == Recovery::TrimNacks;
+    let packets = if is_sack { estimate_packets(plan, |_| true) * SACK_PACKET } else { 0 };
+    senders * paths + packets
 }
 
 /// Estimates the memory of connections in real stacks and of their datagrams.

@@ -13,7 +13,7 @@ use poseidon_types::{HostId, Picos, PortId, SwitchId};
 use crate::hash::{low32, splitmix64};
 use crate::node::NodeId;
 use crate::packet::Packet;
-use crate::wire::{LinkRates, Wire};
+use crate::wire::{LinkRates, Wire, slow_rate};
 
 /// A host's position in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,13 @@ impl<'a> Network<'a> {
             LinkEvent::Rate(rate) => Some(rate),
             LinkEvent::Down | LinkEvent::Up | LinkEvent::Delay(_) => None,
         });
-        let rates = LinkRates::new(topology.links().iter().map(|link| link.rate).chain(later_rates));
+        let slow_rates = plan.slow_ports.iter().filter_map(|slow| {
+            let (_, link) = *topology.ports(slow.switch).get(slow.port.index())?;
+            Some(slow_rate(link.rate, slow.divisor))
+        });
+        let links = topology.links();
+        let rates = links.iter().map(|link| link.rate).chain(later_rates).chain(slow_rates);
+        let rates = LinkRates::new(rates);
         let pipeline = plan.switch.pipeline;
         let later_delays = plan.link_changes.iter().filter_map(|change| match change.event {
             LinkEvent::Delay(delay) => Some(delay),

@@ -33,7 +33,7 @@ impl PacketId {
 pub(crate) enum PacketKind {
     Data,
     Ack,
-    /// Asks the sender to go back to the first missing packet.
+    /// Asks the sender to go back to the first missing packet, or reports a trimmed packet.
     Nack,
     /// A congestion notification packet.
     Cnp,
@@ -41,8 +41,8 @@ pub(crate) enum PacketKind {
     Pause,
     /// Data that has arrived and is waiting for a delayed ACK.
     PendingAck,
-    /// A free arena slot.
-    Free,
+    /// Data that a switch trimmed to its header.
+    Trimmed,
     /// A datagram of a real transport stack, in either direction of its connection.
     Datagram,
 }
@@ -54,11 +54,12 @@ const KINDS: [PacketKind; 8] = [
     PacketKind::Cnp,
     PacketKind::Pause,
     PacketKind::PendingAck,
-    PacketKind::Free,
+    PacketKind::Trimmed,
     PacketKind::Datagram,
 ];
 
-/// Bit 4, whose meaning depends on the packet kind: CWR, circuit up, pause or ECN-capable.
+/// Bit 4, whose meaning depends on the packet kind: CWR or ACK request, circuit up, trimmed at the last hop, pause or
+/// ECN-capable.
 const FLAG: u8 = 16;
 
 /// The ECN-capable packets: a bit mask over the lower five bits of a tag. Data is always ECN-capable, and a datagram is
@@ -120,7 +121,8 @@ impl PacketTag {
         self.0 = self.0 & !FLAG | (ecn_capable as u8) << 4;
     }
 
-    /// Returns whether a data packet reports a window reduction (CWR).
+    /// Returns whether a data packet reports a window reduction (CWR). With ACKs per number of bytes, the flag
+    /// requests an ACK instead.
     #[inline]
     pub(crate) const fn has_cwr(self) -> bool {
         self.0 & FLAG != 0
@@ -129,6 +131,23 @@ impl PacketTag {
     #[inline]
     pub(crate) const fn set_cwr(&mut self, cwr: bool) {
         self.0 = self.0 & !FLAG | (cwr as u8) << 4;
+    }
+
+    /// Returns whether a data packet requests an ACK, with ACKs per number of bytes.
+    #[inline]
+    pub(crate) const fn requests_ack(self) -> bool {
+        self.has_cwr()
+    }
+
+    /// Returns whether the last switch before the receiver trimmed the packet, or the packet that a NACK reports.
+    #[inline]
+    pub(crate) const fn is_last_hop(self) -> bool {
+        self.0 & FLAG != 0
+    }
+
+    #[inline]
+    pub(crate) const fn set_last_hop(&mut self, last_hop: bool) {
+        self.0 = self.0 & !FLAG | (last_hop as u8) << 4;
     }
 
     /// Returns whether a reply reports that the connection's circuit is up.
@@ -187,7 +206,7 @@ pub(crate) struct Packet {
     /// [length](Self::datagram_len). Switches do not change this field.
     pub(crate) reflected_delay_ns: u32,
     pub(crate) records: RecordsId,
-    /// The packet size on the wire, in bytes.
+    /// The packet size on the wire, in bytes. Zero for a free arena slot.
     pub(crate) size: u16,
     /// The ingress port at the current switch.
     pub(crate) in_port: u16,
@@ -276,6 +295,9 @@ impl Packet {
     }
 }
 
+/// The size of a free arena slot. A packet is never empty.
+const FREE: u16 = 0;
+
 /// All packets in a shard. The most recently freed slot is reused first because it is probably still in the
 /// cache.
 #[derive(Debug)]
@@ -305,7 +327,7 @@ impl PacketArena {
     pub(crate) fn remove(&mut self, id: PacketId) {
         let first_free = self.first_free;
         let packet = &mut self[id];
-        packet.tag = PacketTag::new(PacketKind::Free, 0);
+        packet.size = FREE;
         packet.next = first_free;
         self.first_free = id;
     }
@@ -318,7 +340,7 @@ impl PacketArena {
 
     /// Iterates over all packets in use.
     pub(crate) fn live(&self) -> impl Iterator<Item = &Packet> {
-        self.packets.iter().filter(|packet| packet.tag.kind() != PacketKind::Free)
+        self.packets.iter().filter(|packet| packet.size != FREE)
     }
 }
 
@@ -356,6 +378,16 @@ impl Fifo {
         (self.head != PacketId::NONE).then_some(self.head)
     }
 
+    /// Returns the packet at the tail of the queue.
+    pub(crate) fn back(&self) -> Option<PacketId> {
+        (self.head != PacketId::NONE).then_some(self.tail)
+    }
+
+    /// Returns the packet behind packet `id`, which is in the queue.
+    pub(crate) fn following(&self, arena: &PacketArena, id: PacketId) -> Option<PacketId> {
+        (id != self.tail).then(|| arena[id].next)
+    }
+
     pub(crate) fn push(&mut self, arena: &mut PacketArena, id: PacketId) {
         arena[id].next = PacketId::NONE;
         if self.head == PacketId::NONE {
@@ -385,14 +417,14 @@ mod tests {
         let mut arena = PacketArena::new();
         let mut queue = Fifo::EMPTY;
         for seq in 0..3 {
-            let id = arena.insert(Packet { seq, ..Packet::EMPTY });
+            let id = arena.insert(Packet { seq, size: 1, ..Packet::EMPTY });
             queue.push(&mut arena, id);
         }
         let first = queue.pop(&arena).expect("the queue has three packets");
         assert_eq!(arena[first].seq, 0);
         arena.remove(first);
         assert_eq!(arena.live().count(), 2);
-        let reused = arena.insert(Packet { seq: 3, ..Packet::EMPTY });
+        let reused = arena.insert(Packet { seq: 3, size: 1, ..Packet::EMPTY });
         assert_eq!(reused, first);
         queue.push(&mut arena, reused);
         let order: Vec<u32> = core::iter::from_fn(|| queue.pop(&arena)).map(|id| arena[id].seq).collect();

@@ -8,7 +8,7 @@
 use poseidon_plan::link_changes::LinkEvent;
 use poseidon_plan::switch::Pause;
 use poseidon_plan::{Plan, PlanError};
-use poseidon_types::{Bytes, Fraction, PortId, SwitchId};
+use poseidon_types::{Bytes, Fraction, Picos, PortId, SwitchId};
 
 use crate::network::Network;
 
@@ -42,6 +42,36 @@ struct IngressQueue {
     buffered: u64,
     in_headroom: u64,
     is_paused: bool,
+}
+
+/// How long a port has been paused.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PauseClock {
+    /// The time at which the current pause began.
+    since: Picos,
+    /// The length of all earlier pauses.
+    total: Picos,
+}
+
+impl PauseClock {
+    /// Updates the clock after a change of the paused priorities.
+    pub(crate) fn update(&mut self, before: u8, after: u8, now: Picos) {
+        match (before, after) {
+            (0, 1..) => self.since = now,
+            (1.., 0) => self.total += now - self.since,
+            _ => {}
+        }
+    }
+
+    /// Returns the length of the current pause. `paused` are the paused priorities.
+    pub(crate) fn current(&self, paused: u8, now: Picos) -> Picos {
+        if paused == 0 { Picos::ZERO } else { now - self.since }
+    }
+
+    /// Returns the length of all pauses.
+    pub(crate) fn total(&self, paused: u8, now: Picos) -> Picos {
+        self.total + self.current(paused, now)
+    }
 }
 
 /// The part of a switch's memory that is shared by all ports.
@@ -138,11 +168,12 @@ impl Pfc {
 
 /// Computes the headroom for one priority of a port.
 ///
-/// If link rates change, the headroom is sized for the fastest rate of any link. The headroom also covers the
+/// If link rates change or differ between directions, the headroom is sized for the fastest rate of any link. The headroom also covers the
 /// bytes that arrive at this rate while a packet at the slowest rate delays the pause frame.
 fn compute_headroom(plan: &Plan, network: &Network<'_>, switch: SwitchId, port: PortId) -> Bytes {
     let mut link = network.peer_of(switch, port).link;
-    let rates_change = plan.link_changes.iter().any(|change| matches!(change.event, LinkEvent::Rate(_)));
+    let rates_change = !plan.slow_ports.is_empty()
+        || plan.link_changes.iter().any(|change| matches!(change.event, LinkEvent::Rate(_)));
     let rates = network.rates().as_slice();
     let (Some(slowest), Some(fastest), true) = (rates.first(), rates.last(), rates_change) else {
         return plan.headroom(link);

@@ -2,9 +2,10 @@
 
 use poseidon_plan::Plan;
 use poseidon_plan::transport::{Acks, Echo, Recovery};
-use poseidon_types::Picos;
-use std::collections::BTreeSet;
+use poseidon_types::{Bytes, Picos};
 
+use crate::hop_records::SelectiveAck;
+use crate::out_of_order::OutOfOrder;
 use crate::packet::{Packet, PacketId};
 
 /// The receiving end of a connection.
@@ -20,10 +21,11 @@ pub(crate) struct Receiver {
     /// The number of payload bytes received. Each byte counts once.
     pub(crate) received_bytes: u64,
     /// Packets above `next_expected` that have arrived.
-    out_of_order: BTreeSet<u32>,
+    out_of_order: OutOfOrder,
     /// The data packet that becomes the next ACK, or [`PacketId::NONE`].
     pub(crate) pending_ack: PacketId,
-    /// The number of packets that the pending ACK acknowledges.
+    /// The number of packets that the pending ACK acknowledges. With ACKs per number of bytes, the bytes since the
+    /// latest ACK.
     pub(crate) pending_count: u32,
     /// The pending ACK's deadline.
     pub(crate) ack_deadline: Picos,
@@ -31,6 +33,8 @@ pub(crate) struct Receiver {
     ece_latched: bool,
     /// Whether the receiver has sent a NACK for the current gap.
     nack_sent: bool,
+    /// Whether the sender has requested an ACK since the receiver last had no gaps.
+    ack_requested: bool,
     /// The earliest time at which the next CNP may be sent.
     next_cnp: Picos,
 }
@@ -41,6 +45,8 @@ pub(crate) enum ReplyAction {
     AckNow,
     /// Keep the packet for a delayed ACK.
     DelayAck,
+    /// Send an ACK with a selective acknowledgement.
+    SackNow,
     /// Discard the packet and request the missing packet.
     Nack,
     Discard,
@@ -65,12 +71,13 @@ impl Receiver {
             complete_messages: 0,
             message_end,
             received_bytes: 0,
-            out_of_order: BTreeSet::new(),
+            out_of_order: OutOfOrder::new(),
             pending_ack: PacketId::NONE,
             pending_count: 0,
             ack_deadline: Picos::MAX,
             ece_latched: false,
             nack_sent: false,
+            ack_requested: false,
             next_cnp: Picos::ZERO,
         }
     }
@@ -109,6 +116,10 @@ impl Receiver {
         }
         let is_new = self.record_packet(packet.seq);
         let (action, flush_pending_ack) = match plan.transport.acks {
+            Acks::CoalescedBytes { bytes } => {
+                let ack_now = self.needs_sack(packet, is_new, bytes);
+                (if ack_now { ReplyAction::SackNow } else { ReplyAction::Discard }, false)
+            }
             Acks::EveryPacket => (ReplyAction::AckNow, false),
             Acks::Coalesced { packets, delay } => {
                 let flush_pending_ack = self.pending_ack != PacketId::NONE
@@ -129,6 +140,33 @@ impl Receiver {
             self.pending_count = 0;
         }
         ReceiveOutcome { is_new, action, flush_pending_ack, send_cnp }
+    }
+
+    /// Returns whether a data packet triggers an ACK, with ACKs per number of bytes.
+    fn needs_sack(&mut self, packet: &Packet, is_new: bool, threshold: Bytes) -> bool {
+        // The bytes of this packet are not counted yet.
+        let is_first = is_new && self.received_bytes == 0;
+        self.pending_count = self.pending_count.saturating_add(u32::from(packet.size));
+        let requests_ack = is_new && packet.tag.requests_ack();
+        self.ack_requested |= requests_ack;
+        let closes_gap =
+            self.ack_requested && self.next_expected > packet.seq && self.out_of_order.is_empty();
+        self.ack_requested &= !closes_gap;
+        let is_due = u64::from(self.pending_count) >= threshold.get();
+        is_due || !is_new || is_first || requests_ack || closes_gap || packet.tag.is_marked()
+    }
+
+    /// Returns whether packet `seq` has arrived.
+    pub(crate) fn has_packet(&self, seq: u32) -> bool {
+        seq < self.next_expected || self.out_of_order.contains(seq)
+    }
+
+    /// Returns the selective acknowledgement for an ACK that packet `seq` triggers. The packets of an ACK for a marked
+    /// packet, or for one that requests an ACK, start with the packet itself (`from_packet`).
+    pub(crate) fn selective_ack(&mut self, seq: u32, from_packet: bool) -> SelectiveAck {
+        self.pending_count = 0;
+        let base = if from_packet { seq } else { seq.saturating_sub(63).max(self.next_expected + 1) };
+        SelectiveAck { received_bytes: self.received_bytes, bitmap: self.out_of_order.bitmap(base), base }
     }
 
     /// Returns whether the pending ACK acknowledges only one packet, in which case its timer is not set yet.
@@ -155,9 +193,8 @@ impl Receiver {
         }
         self.nack_sent = false;
         self.next_expected += 1;
-        while self.out_of_order.first() == Some(&self.next_expected) {
-            self.out_of_order.pop_first();
-            self.next_expected += 1;
+        if !self.out_of_order.is_empty() {
+            self.next_expected = self.out_of_order.remove_run(self.next_expected);
         }
         true
     }

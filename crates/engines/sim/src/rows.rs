@@ -12,6 +12,9 @@ pub(crate) fn drain_to_sink(rows: &mut MemorySink, sink: &mut dyn Sink, end: Pic
     rows.messages.sort_unstable_by_key(|row| (row.acknowledged, row.message));
     rows.received.sort_unstable_by_key(|row| (row.time, row.message));
     rows.drops.sort_unstable_by_key(|row| (row.time, row.switch, row.connection, row.packet, row.cause));
+    rows.trims.sort_unstable_by_key(|row| (row.switch, row.port));
+    rows.pause_times.sort_unstable_by_key(|row| row.port);
+    rows.pause_waits.sort_unstable();
     rows.queues.sort_unstable_by_key(|row| (row.time, row.switch, row.port));
     rows.senders.sort_unstable_by_key(|row| (row.time, row.connection));
     rows.receivers.sort_unstable_by_key(|row| (row.time, row.connection));
@@ -19,6 +22,9 @@ pub(crate) fn drain_to_sink(rows: &mut MemorySink, sink: &mut dyn Sink, end: Pic
     rows.messages.drain(..).for_each(|row| sink.record_message(row));
     rows.received.drain(..).for_each(|row| sink.record_received(row));
     rows.drops.drain(..).for_each(|row| sink.record_drop(row));
+    rows.trims.drain(..).for_each(|row| sink.record_trims(row));
+    rows.pause_times.drain(..).for_each(|row| sink.record_pause_time(row));
+    rows.pause_waits.drain(..).for_each(|row| sink.record_pause_wait(row));
     rows.queues.drain(..).for_each(|row| sink.record_queue(row));
     rows.senders.drain(..).for_each(|row| sink.record_sender(row));
     rows.receivers.drain(..).for_each(|row| sink.record_receiver(row));
@@ -59,6 +65,9 @@ pub(crate) fn append(to: &mut MemorySink, from: &mut MemorySink) {
     to.messages.append(&mut from.messages);
     to.received.append(&mut from.received);
     to.drops.append(&mut from.drops);
+    to.trims.append(&mut from.trims);
+    to.pause_times.append(&mut from.pause_times);
+    to.pause_waits.append(&mut from.pause_waits);
     to.queues.append(&mut from.queues);
     to.senders.append(&mut from.senders);
     to.receivers.append(&mut from.receivers);
@@ -73,6 +82,9 @@ pub(crate) fn is_empty(rows: &MemorySink) -> bool {
     rows.messages.is_empty()
         && rows.received.is_empty()
         && rows.drops.is_empty()
+        && rows.trims.is_empty()
+        && rows.pause_times.is_empty()
+        && rows.pause_waits.is_empty()
         && rows.queues.is_empty()
         && rows.senders.is_empty()
         && rows.receivers.is_empty()

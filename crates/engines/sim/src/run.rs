@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU32;
 use core::ops::ControlFlow;
-use poseidon_plan::link_changes::LinkEvent;
+use poseidon_plan::link_changes::{LinkChange, LinkEvent};
 use poseidon_plan::recording::Recording;
 use poseidon_plan::records::{Progress, Sink};
 use poseidon_plan::stack::StackLaw;
@@ -226,6 +226,10 @@ pub(crate) fn run_shard(setup: &Setup<'_>, exchange: &mut dyn Exchange, sink: &m
             interrupt = sink.on_progress(progress) == ControlFlow::Break(());
         }
     }
+    switches.record_trims(&mut ctx);
+    let end = ctx.calendar.window_start().min(stop);
+    switches.record_pauses(&mut ctx, end);
+    racks.iter().flatten().for_each(|rack| rack.record_pauses(&mut ctx, end));
     sample_at_stop(&mut ctx, &switches, &racks, &endpoints);
     let end = NextStep { window: NEVER, interrupt: false };
     exchange.exchange(&mut ctx.outboxes, &mut inbox, &mut ctx.rows, end);
@@ -355,6 +359,7 @@ fn check_simulator_limits(plan: &Plan, network: &Network<'_>) -> Result<(), Plan
             return Err(PlanError::LinkImpairment { index, reason: "its switch has no such port" });
         }
     }
+    check_slow_ports(plan, network)?;
     check_delay_changes(plan, network)?;
     if network.rotor().is_none() {
         return Ok(());
@@ -367,6 +372,27 @@ fn check_simulator_limits(plan: &Plan, network: &Network<'_>) -> Result<(), Plan
     }
     if !plan.link_changes.is_empty() {
         return Err(PlanError::Unsupported("link changes in a rotor"));
+    }
+    Ok(())
+}
+
+/// Rejects slow ports that do not exist, and changes of their rates.
+fn check_slow_ports(plan: &Plan, network: &Network<'_>) -> Result<(), PlanError> {
+    for (index, slow) in plan.slow_ports.iter().enumerate() {
+        if slow.port.get() >= network.port_count(slow.switch) {
+            return Err(PlanError::SlowPort { index, reason: "its switch has no such port" });
+        }
+        let peer = network.peer_of(slow.switch, slow.port);
+        let changes_rate = |change: &LinkChange| {
+            let ends = [(slow.switch.into(), slow.port), (peer.node, peer.port)];
+            matches!(change.event, LinkEvent::Rate(_)) && ends.contains(&(change.switch.into(), change.port))
+        };
+        if plan.link_changes.iter().any(changes_rate) {
+            return Err(PlanError::SlowPort { index, reason: "the rate of its link changes during the run" });
+        }
+    }
+    if !plan.slow_ports.is_empty() && network.rotor().is_some() {
+        return Err(PlanError::Unsupported("slow links in a rotor"));
     }
     Ok(())
 }

@@ -1,13 +1,17 @@
 //! The sending end of a connection: messages, scoreboard and loss detection.
 
+mod sack;
+
 use poseidon_laws::coexistence::Coexistence;
 use poseidon_laws::plb::Plb;
 use poseidon_laws::{AnyLaw, Decision, Law};
 use poseidon_plan::traffic::Connection;
+use poseidon_policies::path::PathSelector;
 use poseidon_types::{Bytes, MessageId, Nanos, Picos};
 use std::collections::VecDeque;
 
 use crate::hash::{hash_pair, low32, splitmix64};
+pub(crate) use sack::{LostPacket, SackScoreboard};
 
 /// A message that has not been fully acknowledged.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +86,11 @@ pub(crate) struct Sender {
     pub(crate) plb: Plb,
     /// The coexistence policy, if enabled. The policy is boxed because few runs use it.
     pub(crate) coexistence: Option<Box<Coexistence>>,
+    /// The path policy, if it has state.
+    pub(crate) paths: Option<Box<PathSelector>>,
+    /// The scoreboard of a sender that learns of losses from NACKs and timeouts. It replaces `scoreboard` and
+    /// `outstanding`.
+    pub(crate) sack: Option<Box<SackScoreboard>>,
     /// Whether the scoreboard is implicit, which is the common case. All in-flight packets were then sent
     /// exactly once and in order, and no packet above `una` has been acknowledged. `scoreboard` and
     /// `outstanding` are empty, and a packet's transmission number is its sequence number plus
@@ -156,6 +165,8 @@ impl Sender {
             law,
             plb: Plb::default(),
             coexistence: None,
+            paths: None,
+            sack: None,
             implicit_scoreboard: true,
             transmission_offset: 0,
             first_message_end: u32::MAX,
@@ -218,6 +229,9 @@ impl Sender {
             self.next_seq += 1;
             self.in_flight += 1;
             return Some((self.next_seq - 1, false));
+        }
+        if self.sack.is_some() {
+            return self.take_next_sacked(now);
         }
         let lost = self.retransmit_queue.pop_front();
         let transmission = self.first_outstanding + self.outstanding_count();

@@ -6,6 +6,7 @@
 
 use poseidon_plan::records::CapturedTelemetry;
 use poseidon_plan::switch::{DelayCarrier, RecordCarrier, Stamp};
+use poseidon_plan::transport::Acks;
 use poseidon_plan::{Plan, Topology};
 use poseidon_types::telemetry::MAX_HOPS;
 use poseidon_types::{
@@ -75,13 +76,20 @@ pub(crate) fn unsupported_rate(stamp: Stamp, rate: BitRate) -> Option<&'static s
 }
 
 impl Telemetry {
-    pub(crate) fn new(stamp: Stamp, wire_format: bool, rates: LinkRates) -> Self {
-        let lines_per_packet = if stamp == Stamp::HopRecords(RecordCarrier::Exact) { 2 } else { 1 };
+    /// Creates the telemetry of a shard.
+    pub(crate) fn new(plan: &Plan, wire_format: bool, rates: LinkRates) -> Self {
+        let stamp = plan.switch.stamp;
+        let hop_lines = match stamp {
+            Stamp::HopRecords(RecordCarrier::Exact) => 2,
+            Stamp::HopRecords(RecordCarrier::HpccNs3) => 1,
+            Stamp::MaxHopDelay(_) | Stamp::Off => usize::from(wire_format),
+        };
+        let has_selective_acks = matches!(plan.transport.acks, Acks::CoalescedBytes { .. });
         Self {
             stamp,
             wire_format,
             rates,
-            record_arena: RecordArena::new(lines_per_packet),
+            record_arena: RecordArena::new(hop_lines, has_selective_acks),
             read_buffer: [HopRecord::default(); MAX_HOPS],
             hpcc_wrap: HPCC.wrap(),
         }
@@ -133,8 +141,11 @@ impl Telemetry {
                 }
             }
             Stamp::HopRecords(carrier) => {
-                if packet.tag.kind() == PacketKind::Data {
-                    self.push_record(carrier, packet, measured);
+                match packet.tag.kind() {
+                    PacketKind::Data => self.push_record(carrier, packet, measured),
+                    // A header has no space for more records.
+                    PacketKind::Trimmed => return,
+                    _ => {}
                 }
             }
         }

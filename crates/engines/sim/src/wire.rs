@@ -54,6 +54,11 @@ impl ImpairmentId {
     }
 }
 
+/// Returns the rate of a link that is slower than its topology states.
+pub(crate) fn slow_rate(rate: BitRate, divisor: u8) -> BitRate {
+    BitRate::from_bps((rate.get() / u64::from(divisor.max(1))).max(1))
+}
+
 /// One direction of a link, as seen from its sending port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wire {
@@ -98,6 +103,11 @@ impl Wire {
     /// Returns the wire with an impairment.
     pub(crate) const fn with_impairment(self, impairment: ImpairmentId) -> Self {
         Self { impairment, ..self }
+    }
+
+    /// Divides the rate of the wire. The lower rate must be among `rates`.
+    pub(crate) fn slow_down(&mut self, divisor: u8, rates: &LinkRates) {
+        self.set_rate(slow_rate(self.rate, divisor), rates);
     }
 
     fn set_rate(&mut self, rate: BitRate, rates: &LinkRates) {

@@ -99,6 +99,12 @@ fn assert_feature_exercised(name: &str, plan: &Plan, report: &Report, rows: &Mem
             last_finish(1).is_some() && last_finish(1) < last_finish(2) && last_finish(2) < last_finish(3)
         }
         "spraying" => plan.watched_ports.iter().all(|uplink| sent(*uplink) > Some(100_000)),
+        "trimming" => report.trimmed > 50 && report.nacks > 50 && report.retransmitted > 50 && finished == 12,
+        "slow-links" => {
+            let mut equal = plan.clone();
+            equal.slow_ports.clear();
+            finished == 16 && run(threads(1), &equal).0.result_hash != report.result_hash
+        }
         "dependencies" => finished == plan.messages.len() && dependencies_hold(plan, rows),
         "joins" => finished == plan.messages.len() && joins_hold(plan, rows),
         "rings" => {

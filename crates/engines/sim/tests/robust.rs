@@ -11,11 +11,11 @@ use poseidon_plan::link_changes::{LinkChange, LinkEvent};
 use poseidon_plan::records::{DropCause, MemorySink};
 use poseidon_plan::switch::{
     AnyMarkPolicy, CodelRfc, CodelTofino, DelayCarrier, MarkDirection, Pause, PerQueue, RecordCarrier, Red,
-    Shared, Stamp, Step, Switch, SwitchOverride, TelemetryOff,
+    Shared, SlowPort, Stamp, Step, Switch, SwitchOverride, TelemetryOff, Trim,
 };
 use poseidon_plan::topology::{Chain, Edge, Edges, Node, Rails, Rotor, Tiers};
 use poseidon_plan::traffic::{Amount, Connection, Dependency, Event, Message};
-use poseidon_plan::transport::{Acks, Echo, Eligibility, LoadBalancing, Recovery, Transport};
+use poseidon_plan::transport::{Acks, AnyPathPolicy, Echo, Eligibility, PATH_POLICIES, Recovery, Transport};
 use poseidon_plan::{Backend, Link, Plan, Report, Topology};
 use poseidon_sim::Simulator;
 use poseidon_testkit::{SplitMix64, plans};
@@ -178,11 +178,12 @@ fn random_plan(rng: &mut SplitMix64) -> Plan {
     let switch = random_switch(rng, priorities, stamp, is_rotor && !may_be_invalid);
     let may_impair = (!is_rotor && switch.pause == Pause::Off) || may_be_invalid;
     let link_impairments = if may_impair { random_impairments(rng, switches) } else { Vec::new() };
-    Plan {
+    let mut plan = Plan {
         seed: rng.next_u64(),
         stop: Picos::new(rng.below(300_000_000)),
         topology,
         switch_overrides: random_overrides(rng, switches, switch.pause == Pause::Off || may_be_invalid),
+        slow_ports: Vec::new(),
         switch,
         telemetry_off: match rng.below(8) {
             0 => vec![TelemetryOff::always(SwitchId::new(0))],
@@ -213,7 +214,38 @@ fn random_plan(rng: &mut SplitMix64) -> Plan {
         } else {
             Vec::new()
         },
+    };
+    if !may_be_invalid && !is_rotor {
+        random_multipath(rng, &mut plan);
     }
+    plan
+}
+
+/// Chooses a path policy, slow links and packet trimming for some plans.
+fn random_multipath(rng: &mut SplitMix64, plan: &mut Plan) {
+    if rng.below(2) == 0 {
+        let policy = PATH_POLICIES[random_u32(rng, PATH_POLICIES.len() as u64) as usize].name;
+        plan.transport.load_balancing = AnyPathPolicy::from_name(policy).expect("the policy exists");
+    }
+    if plan.link_changes.is_empty() && rng.below(3) == 0 {
+        plan.slow_ports = vec![SlowPort { switch: SwitchId::new(0), port: PortId::new(0), divisor: 4 }];
+    }
+    if plan.switch.pause != Pause::Off || rng.below(3) != 0 {
+        return;
+    }
+    plan.switch.trim = Some(Trim { size: Bytes::new(*rng.pick(&[1, 32, 63])) });
+    plan.switch.priorities = (plan.switch.priorities + 1).min(8);
+    let lowest = plan.switch.priorities - 1;
+    for connection in &mut plan.connections {
+        connection.priority = (connection.priority + 1).min(lowest);
+    }
+    plan.transport.ack_priority = Some(0);
+    plan.transport.recovery = Recovery::TrimNacks;
+    plan.transport.acks = Acks::CoalescedBytes { bytes: Bytes::new(*rng.pick(&[1, 16_384])) };
+    plan.transport.echo = Echo::Exact;
+    plan.transport.plb = None;
+    // A shorter timeout would send each packet again and again, at the rate of the link.
+    plan.transport.min_rto = plan.transport.min_rto.max(Nanos::from_micros(20));
 }
 
 /// Impairs the first port of some switches.
@@ -358,6 +390,7 @@ fn random_switch(rng: &mut SplitMix64, priorities: u8, stamp: Stamp, in_rotor: b
             let size = Bytes::new(*rng.pick(&[40_000, 100_000, 64_000_000]));
             Shared { size, alpha: Fraction::ratio(*rng.pick(&[1, 1, 8]), *rng.pick(&[1, 8])) }.into()
         },
+        trim: None,
         pause: if rng.below(3) == 0 && !in_rotor { pfc } else { Pause::Off },
         mark: rng
             .pick(&[
@@ -425,7 +458,7 @@ fn random_transport(rng: &mut SplitMix64, priorities: u8, may_be_invalid: bool) 
             Echo::Notification { gap: Nanos::from_micros(4) },
         ]),
         ack_priority: (rng.below(3) == 0).then_some(priorities - 1),
-        load_balancing: *rng.pick(&[LoadBalancing::PerFlow, LoadBalancing::PerPacket]),
+        load_balancing: *rng.pick(&[AnyPathPolicy::ECMP, AnyPathPolicy::SPRAY]),
         plb: *rng.pick(&[None, Some(PlbParams::LINUX), Some(PlbParams::FALCON)]),
         coexistence: rng.below(4) == 0,
     }

@@ -12,7 +12,7 @@ use poseidon_plan::stack_factory::StackFactory;
 use poseidon_plan::switch::{DelayCarrier, MarkDirection, Pause, PerQueue, RecordCarrier, Stamp, Step};
 use poseidon_plan::topology::{Chain, Node};
 use poseidon_plan::traffic::{Amount, Message};
-use poseidon_plan::transport::LoadBalancing;
+use poseidon_plan::transport::AnyPathPolicy;
 use poseidon_plan::{Backend, Link, Plan, PlanError, Report, SwitchPort, Topology};
 use poseidon_sim::Simulator;
 use poseidon_testkit::plans::{self, LINK, connection_ids};
@@ -186,7 +186,7 @@ fn mixed_plan() -> Plan {
 fn result_does_not_depend_on_the_number_of_threads() {
     let factory: &'static ToyFactory = ToyFactory::leak(16, 150);
     let mut spraying = mixed_plan();
-    spraying.transport.load_balancing = LoadBalancing::PerPacket;
+    spraying.transport.load_balancing = AnyPathPolicy::SPRAY;
     let mut impaired = mixed_plan();
     impair(&mut impaired, 20, &RandomLoss { probability: Fraction::ratio(1, 200) }.into());
     let mut flow_control = mixed_plan();

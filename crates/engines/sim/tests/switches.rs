@@ -10,7 +10,7 @@ use poseidon_plan::records::{DropCause, MemorySink};
 use poseidon_plan::switch::{CodelTofino, MarkDirection, Pause, PerQueue, RecordCarrier, Stamp, Step};
 use poseidon_plan::topology::{Edge, Edges, Node, Rotor};
 use poseidon_plan::traffic::Amount;
-use poseidon_plan::transport::{Echo, LoadBalancing, Recovery};
+use poseidon_plan::transport::{AnyPathPolicy, Echo, Recovery};
 use poseidon_plan::{Backend, Link, Plan, PlanError, Report, SwitchPort, Topology};
 use poseidon_sim::Simulator;
 use poseidon_testkit::plans::{self, LINK};
@@ -298,7 +298,7 @@ fn spraying_balances_all_paths_and_flow_hashing_does_not() {
     let mut plan = four_flows_over_four_spines();
     let hashed = shares(&run(&plan).0);
     assert!(hashed.contains(&0), "four flows rarely hash to four paths: {hashed:?}");
-    plan.transport.load_balancing = LoadBalancing::PerPacket;
+    plan.transport.load_balancing = AnyPathPolicy::SPRAY;
     plan.transport.recovery = Recovery::Selective { reordering: 64 };
     let (rows, report) = run(&plan);
     let sprayed = shares(&rows);

@@ -2,7 +2,7 @@
 
 use poseidon_plan::switch::{AnyBufferPolicy, AnyMarkPolicy, Pause, Stamp};
 use poseidon_plan::topology::{Edges, Node};
-use poseidon_plan::transport::{Echo, LoadBalancing, Recovery};
+use poseidon_plan::transport::{AnyPathPolicy, Echo, Recovery};
 use poseidon_plan::{Link, Plan, PlanError, SwitchPort};
 use poseidon_types::{BitRate, Bytes, HostId, Nanos, Picos, PortId, Signals, SwitchId};
 
@@ -213,14 +213,22 @@ fn check_support(plan: &Plan) -> Result<(), PlanError> {
             "packets with more than 1440 bytes of payload; set transport.mtu to \"1440 B\" or less",
         );
     }
+    if plan.transport.recovery == Recovery::TrimNacks {
+        return unsupported("packet trimming; leave out switch.trim");
+    }
+    if !plan.slow_ports.is_empty() {
+        return unsupported("slow links; leave out slow-link");
+    }
     if plan.transport.recovery == Recovery::GoBackN {
         return unsupported("go-back-n; Linux uses selective acknowledgements");
     }
     if matches!(plan.transport.echo, Echo::Notification { .. }) {
         return unsupported("congestion notification packets; set transport.echo to \"until-reduced\"");
     }
-    if plan.transport.load_balancing != LoadBalancing::PerFlow || plan.transport.plb.is_some() {
-        return unsupported("packet spraying and path changes; leave out transport.spray and transport.plb");
+    if plan.transport.load_balancing != AnyPathPolicy::ECMP || plan.transport.plb.is_some() {
+        return unsupported(
+            "packet spraying and path changes; leave out transport.spray, transport.paths and transport.plb",
+        );
     }
     if !plan.dependencies.is_empty() || !plan.joins.is_empty() || !plan.rings.is_empty() {
         return unsupported("messages that wait for others");

@@ -7,8 +7,8 @@
 
 use crate::flow::{Flow, UnsupportedLaw};
 use poseidon_laws::laws::poseidon::Poseidon;
-use poseidon_laws::{Ack, Law, Loss, Pacing};
-use poseidon_types::Nanos;
+use poseidon_laws::{Ack, Law, Loss, Pacing, Timeout};
+use poseidon_types::{Bytes, Nanos};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The value of an unmeasured delay.
@@ -85,7 +85,7 @@ impl Step {
                 ..Ack::EMPTY
             }),
             LOSS => law.on_loss(&Loss { now }),
-            _ => law.on_timeout(now),
+            _ => law.on_timeout(&Timeout { now, bytes: Bytes::ZERO }),
         }
     }
 }

@@ -9,7 +9,7 @@ mod traffic;
 use core::time::Duration;
 use network::{Node, TestNetwork};
 use poseidon_laws::laws::swift::{Swift, SwiftParams};
-use poseidon_laws::{Ack, Law, LawDefinition, Loss, Path};
+use poseidon_laws::{Ack, Law, LawDefinition, Loss, Path, Timeout};
 use poseidon_linux::peers::{Peer, SwiftFlow};
 use poseidon_testkit::SplitMix64;
 use poseidon_types::{BitRate, Bytes, Nanos, Packets};
@@ -116,7 +116,7 @@ fn apply(law: &mut Swift, event: &Event) {
             ..Ack::EMPTY
         }),
         1 => law.on_loss(&Loss { now }),
-        _ => law.on_timeout(now),
+        _ => law.on_timeout(&Timeout { now, bytes: Bytes::ZERO }),
     }
 }
 

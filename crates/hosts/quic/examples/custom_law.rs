@@ -8,7 +8,7 @@
 use core::error::Error;
 use poseidon_laws::law::Path;
 use poseidon_laws::params::params;
-use poseidon_laws::{Ack, Decision, Law, LawDefinition, Loss, Pacing};
+use poseidon_laws::{Ack, Decision, Law, LawDefinition, Loss, Pacing, Timeout};
 use poseidon_quic::{Config, Poseidon};
 use poseidon_types::{BitRate, Nanos, Packets, Signals};
 use quinn::TransportConfig;
@@ -64,8 +64,8 @@ impl Law for Halving {
         self.halve(loss.now);
     }
 
-    fn on_timeout(&mut self, now: Nanos) {
-        self.halve(now);
+    fn on_timeout(&mut self, timeout: &Timeout) {
+        self.halve(timeout.now);
     }
 
     fn is_congested(&self, ack: &Ack<'_>) -> bool {

@@ -20,12 +20,12 @@ use poseidon_plan::patterns::Group;
 use poseidon_plan::rings::Ring;
 use poseidon_plan::stack::{Controller, StackLaw};
 use poseidon_plan::switch::{
-    AnyBufferPolicy, AnyMarkPolicy, DelayCarrier, MarkDirection, Pause, RecordCarrier, Stamp, Switch,
-    SwitchOverride, TelemetryOff,
+    AnyBufferPolicy, AnyMarkPolicy, DelayCarrier, MarkDirection, Pause, RecordCarrier, SlowPort, Stamp,
+    Switch, SwitchOverride, TelemetryOff, Trim,
 };
 use poseidon_plan::topology::{Chain, Edge, Rails, Rotor, Tiers};
 use poseidon_plan::traffic::{Amount, Connection, Dependency, Event, Message};
-use poseidon_plan::transport::{Acks, Echo, Eligibility, LoadBalancing, Recovery, Transport};
+use poseidon_plan::transport::{Acks, AnyPathPolicy, Echo, Eligibility, Recovery, Transport};
 use poseidon_plan::{Link, Plan, SwitchPort, Topology};
 use poseidon_types::params::ParamInfo;
 use sha2::{Digest, Sha256};
@@ -93,6 +93,7 @@ fn write_resolved(resolved: &ResolvedRun, out: &mut dyn Write) -> fmt::Result {
         links,
         classes,
         bin,
+        measures_pauses,
         messages_from,
         measured_until,
         node_numbers: _,
@@ -124,6 +125,10 @@ fn write_resolved(resolved: &ResolvedRun, out: &mut dyn Write) -> fmt::Result {
         write_list(groups.iter(), out)?;
     }
     writeln!(out, "bin-ps {}", bin.get())?;
+    // Older plans lack this field. A run without it has the same text as before.
+    if *measures_pauses {
+        writeln!(out, "measures-pauses")?;
+    }
     writeln!(out, "messages-from-ps {}", messages_from.get())?;
     writeln!(out, "measured-until-ps {}", measured_until.get())
 }
@@ -143,6 +148,7 @@ fn write_plan(plan: &Plan, out: &mut dyn Write) -> fmt::Result {
         switch,
         telemetry_off,
         switch_overrides,
+        slow_ports,
         transport,
         laws,
         stacks,
@@ -172,6 +178,10 @@ fn write_plan(plan: &Plan, out: &mut dyn Write) -> fmt::Result {
         writeln!(out, "override switch {}", switch.get())?;
         buffer.as_ref().map_or(Ok(()), |buffer| write_buffer(buffer, out))?;
         mark.as_ref().map_or(Ok(()), |mark| write_mark(mark, out))?;
+    }
+    // Older plans lack slow ports. A plan without slow ports has the same text as before.
+    for SlowPort { switch, port, divisor } in slow_ports {
+        writeln!(out, "slow switch {} port {} divisor {divisor}", switch.get(), port.get())?;
     }
     write_transport(transport, out)?;
     for law in laws {
@@ -328,9 +338,13 @@ fn write_topology(topology: &Topology, out: &mut dyn Write) -> fmt::Result {
 }
 
 fn write_switch(switch: &Switch, out: &mut dyn Write) -> fmt::Result {
-    let Switch { pipeline, priorities, buffer, pause, mark, mark_direction, stamp } = switch;
+    let Switch { pipeline, priorities, buffer, trim, pause, mark, mark_direction, stamp } = switch;
     writeln!(out, "switch pipeline-ps {} priorities {priorities}", pipeline.get())?;
     write_buffer(buffer, out)?;
+    // Older plans lack trimming. A plan without trimming has the same text as before.
+    if let Some(Trim { size }) = trim {
+        writeln!(out, "trim size-bytes {}", size.get())?;
+    }
     match pause {
         Pause::Off => writeln!(out, "pause off")?,
         Pause::Pfc { memory, alpha, resume } => {
@@ -404,12 +418,14 @@ fn write_transport(transport: &Transport, out: &mut dyn Write) -> fmt::Result {
     match recovery {
         Recovery::Selective { reordering } => writeln!(out, "recovery selective reordering {reordering}")?,
         Recovery::GoBackN => writeln!(out, "recovery go-back-n")?,
+        Recovery::TrimNacks => writeln!(out, "recovery trim-nacks")?,
     }
     match acks {
         Acks::EveryPacket => writeln!(out, "acks every-packet")?,
         Acks::Coalesced { packets, delay } => {
             writeln!(out, "acks coalesced packets {packets} delay-ns {}", delay.get())?;
         }
+        Acks::CoalescedBytes { bytes } => writeln!(out, "acks coalesced bytes {}", bytes.get())?,
     }
     match echo {
         Echo::Exact => writeln!(out, "echo exact")?,
@@ -421,8 +437,9 @@ fn write_transport(transport: &Transport, out: &mut dyn Write) -> fmt::Result {
         Some(priority) => writeln!(out, "ack-priority {priority}")?,
     }
     match load_balancing {
-        LoadBalancing::PerFlow => writeln!(out, "spread per-flow")?,
-        LoadBalancing::PerPacket => writeln!(out, "spread per-packet")?,
+        AnyPathPolicy::Ecmp(_) => writeln!(out, "spread per-flow")?,
+        AnyPathPolicy::Spray(_) => writeln!(out, "spread per-packet")?,
+        policy => write_params("paths", policy.name(), &|visitor| policy.for_each(visitor), out)?,
     }
     match plb {
         None => writeln!(out, "plb off"),

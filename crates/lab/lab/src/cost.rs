@@ -51,6 +51,10 @@ pub fn estimate_cost(resolved: &ResolvedRun, backend: &dyn Backend) -> Cost {
     let replies = match plan.transport.acks {
         Acks::EveryPacket => 1.0,
         Acks::Coalesced { packets, .. } => 1.0 / f64::from(packets.max(1)),
+        Acks::CoalescedBytes { bytes } => {
+            let packets = bytes.get().div_ceil(plan.data_size().get().max(1)).max(1);
+            1.0 / packets as f64
+        }
     };
     let packet_hops = |traffic: &TrafficEstimate| to_count(traffic.packet_links * (1.0 + replies));
     let drain_packet_hops = if plan.stop > resolved.measured_until {

@@ -7,7 +7,7 @@ use poseidon_plan::Plan;
 use poseidon_plan::impairments::LinkImpairment;
 use poseidon_plan::link_changes::{LinkChange, LinkEvent};
 use poseidon_plan::rings::{RingLayout, RingTable};
-use poseidon_plan::switch::{MarkDirection, Pause, Switch, SwitchOverride, TelemetryOff};
+use poseidon_plan::switch::{MarkDirection, Pause, SlowPort, Switch, SwitchOverride, TelemetryOff, Trim};
 use poseidon_plan::transport::{Acks, Recovery};
 use poseidon_types::params::ParamInfo;
 use poseidon_types::{Bytes, HostId, Picos};
@@ -63,10 +63,13 @@ fn describe_network(resolved: &ResolvedRun, lines: &mut Lines) {
 }
 
 fn describe_switches(plan: &Plan, lines: &mut Lines) {
-    let Switch { pipeline, priorities, buffer, pause, mark, mark_direction, stamp } = &plan.switch;
+    let Switch { pipeline, priorities, buffer, trim, pause, mark, mark_direction, stamp } = &plan.switch;
     lines.add("switch pipeline", pipeline);
     lines.add("priorities", priorities);
     lines.add("buffer", format_with_parameters(buffer.name(), &|visitor| buffer.for_each(visitor)));
+    if let Some(Trim { size }) = trim {
+        lines.add("trimming", format_args!("to {size}"));
+    }
     lines.add(
         "flow control",
         match pause {
@@ -136,6 +139,10 @@ fn describe_link_changes(plan: &Plan, lines: &mut Lines) {
         let (switch, port) = (switch.get(), port.get());
         lines.add("link change", format_args!("at {time}, switch {switch} port {port}: {event}"));
     }
+    for SlowPort { switch, port, divisor } in &plan.slow_ports {
+        let (switch, port) = (switch.get(), port.get());
+        lines.add("slow link", format_args!("switch {switch} port {port}: 1/{divisor} of the rate"));
+    }
     for LinkImpairment { switch, port, policy } in &plan.link_impairments {
         let policy = format_with_parameters(policy.name(), &|visitor| policy.for_each(visitor));
         let (switch, port) = (switch.get(), port.get());
@@ -157,6 +164,7 @@ fn describe_transport(plan: &Plan, lines: &mut Lines) {
         match transport.recovery {
             Recovery::Selective { reordering } => format!("selective, after {reordering} later packets"),
             Recovery::GoBackN => "go back n".to_owned(),
+            Recovery::TrimNacks => "selective, after NACKs of trimmed packets and timeouts".to_owned(),
         },
     );
     lines.add(
@@ -164,6 +172,7 @@ fn describe_transport(plan: &Plan, lines: &mut Lines) {
         match transport.acks {
             Acks::EveryPacket => "every packet".to_owned(),
             Acks::Coalesced { packets, delay } => format!("every {packets} packets or {delay}"),
+            Acks::CoalescedBytes { bytes } => format!("every {bytes}"),
         },
     );
     lines.add("echo of marks", format_args!("{:?}", transport.echo));
@@ -172,7 +181,8 @@ fn describe_transport(plan: &Plan, lines: &mut Lines) {
         "ACK priority",
         transport.ack_priority.map_or_else(same_as_data, |priority| priority.to_string()),
     );
-    lines.add("load balancing", format_args!("{:?}", transport.load_balancing));
+    let paths = &transport.load_balancing;
+    lines.add("load balancing", format_with_parameters(paths.name(), &|visitor| paths.for_each(visitor)));
     lines.add("PLB", transport.plb.map_or_else(|| "off".to_owned(), |plb| format!("{plb:?}")));
     lines.add("coexistence", if transport.coexistence { "on" } else { "off" });
 }

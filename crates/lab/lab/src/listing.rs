@@ -6,6 +6,7 @@ use poseidon_laws::LAWS;
 use poseidon_plan::impairments::IMPAIR_POLICIES;
 use poseidon_plan::patterns::{ALGORITHMS, Algorithm, WORKLOADS};
 use poseidon_plan::switch::{BUFFER_POLICIES, MARK_POLICIES};
+use poseidon_plan::transport::PATH_POLICIES;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -16,7 +17,8 @@ pub enum NameKind {
     Laws,
     /// Published size distributions, for the key `sizes` of traffic.
     Workloads,
-    /// Policies of switches and links, for the keys `buffer` and `mark` of `[switch]` and `impair` of `[[impairment]]`.
+    /// Policies of switches, links and hosts, for the keys `buffer` and `mark` of `[switch]`, `impair` of
+    /// `[[impairment]]` and `paths` of `[transport]`.
     Policies,
     /// Kinds of traffic, for the key `kind` of `[[traffic]]`.
     Traffic,
@@ -122,9 +124,12 @@ fn metric_entry(metric: &MetricInfo) -> NameEntry {
 /// Lists the policies with their parameters.
 fn policies() -> Vec<NameEntry> {
     let mut entries = Vec::new();
-    for (subject, policies) in
-        [("buffer", BUFFER_POLICIES), ("mark", MARK_POLICIES), ("impair", IMPAIR_POLICIES)]
-    {
+    for (subject, policies) in [
+        ("buffer", BUFFER_POLICIES),
+        ("mark", MARK_POLICIES),
+        ("impair", IMPAIR_POLICIES),
+        ("paths", PATH_POLICIES),
+    ] {
         for policy in policies {
             let names: Vec<String> = policy.params.iter().map(|param| param.name.replace('_', "-")).collect();
             let keys =

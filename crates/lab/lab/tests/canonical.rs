@@ -10,11 +10,11 @@ use poseidon_plan::joins::{JoinDependent, JoinPrerequisite, Joins};
 use poseidon_plan::link_changes::{LinkChange, LinkEvent};
 use poseidon_plan::rings::Ring;
 use poseidon_plan::switch::{
-    AnyMarkPolicy, DelayCarrier, MarkDirection, Stamp, SwitchOverride, TelemetryOff,
+    AnyMarkPolicy, DelayCarrier, MarkDirection, SlowPort, Stamp, SwitchOverride, TelemetryOff, Trim,
 };
 use poseidon_plan::topology::{Link, Rails, Topology};
 use poseidon_plan::traffic::{Amount, Dependency, Event};
-use poseidon_plan::transport::{Eligibility, LoadBalancing};
+use poseidon_plan::transport::{Acks, AnyPathPolicy, Eligibility, Recovery, Reps};
 use poseidon_sim::Simulator;
 use poseidon_types::{
     BitRate, Bytes, ConnectionId, Fraction, HostId, JoinId, MessageId, Picos, PortId, SwitchId,
@@ -97,7 +97,7 @@ type Mutation = fn(&mut ResolvedRun);
 
 #[test]
 fn plans_that_differ_in_one_setting_have_different_hashes() {
-    let changes: [(&str, Mutation); 44] = [
+    let changes: [(&str, Mutation); 52] = [
         ("no change", |_| {}),
         ("seed", |r| r.plan.seed = 2),
         ("stop", |r| r.plan.stop = Picos::new(r.plan.stop.get() + 1)),
@@ -136,7 +136,21 @@ fn plans_that_differ_in_one_setting_have_different_hashes() {
                 Eligibility::Ceil => Eligibility::Floor,
             };
         }),
-        ("paths", |r| r.plan.transport.load_balancing = LoadBalancing::PerPacket),
+        ("paths", |r| r.plan.transport.load_balancing = AnyPathPolicy::SPRAY),
+        ("paths with feedback", |r| r.plan.transport.load_balancing = AnyPathPolicy::Reps(Reps::default())),
+        ("number of paths", |r| {
+            r.plan.transport.load_balancing = Reps { paths: 32, ..Reps::default() }.into();
+        }),
+        ("recovery by NACKs", |r| r.plan.transport.recovery = Recovery::TrimNacks),
+        ("ACKs per bytes", |r| r.plan.transport.acks = Acks::CoalescedBytes { bytes: Bytes::new(9) }),
+        ("other ACKs per bytes", |r| {
+            r.plan.transport.acks = Acks::CoalescedBytes { bytes: Bytes::new(8) };
+        }),
+        ("trimming", |r| r.plan.switch.trim = Some(Trim { size: Bytes::new(64) })),
+        ("slow port", |r| {
+            let (switch, port) = (SwitchId::new(0), PortId::new(0));
+            r.plan.slow_ports.push(SlowPort { switch, port, divisor: 4 });
+        }),
         ("ACK priority", |r| r.plan.transport.ack_priority = Some(0)),
         ("law", |r| r.plan.laws[0] = AnyParams::for_law("swift").expect("Swift is a built-in law")),
         ("parameter of a law", |r| {
@@ -193,6 +207,7 @@ fn plans_that_differ_in_one_setting_have_different_hashes() {
         ("samples", |r| r.plan.sample_every = Picos::new(r.plan.sample_every.get() * 2)),
         ("watched queue", |r| r.plan.watched_ports.clear()),
         ("decisions", |r| r.plan.log_decisions = true),
+        ("pauses", |r| r.measures_pauses = true),
         ("name of traffic", |r| r.groups[0].name = "other".into()),
         ("name of a queue", |r| r.queues[0].name = "other".into()),
         ("phase", |r| r.phases[0].settled_at = Picos::new(r.phases[0].settled_at.get() + 1)),

@@ -8,10 +8,11 @@ use poseidon_lab::resolve::ResolvedRun;
 use poseidon_lab::study::Study;
 use poseidon_plan::impairments::{AnyImpairPolicy, Jitter, RandomLoss};
 use poseidon_plan::link_changes::LinkEvent;
-use poseidon_plan::switch::TelemetryOff;
+use poseidon_plan::switch::{TelemetryOff, Trim};
+use poseidon_plan::transport::{Acks, Recovery, Reps};
 use poseidon_plan::{Backend, Topology};
 use poseidon_sim::Simulator;
-use poseidon_types::{BitRate, Fraction, HostId, Nanos, Picos, PortId, SwitchId};
+use poseidon_types::{BitRate, Bytes, Fraction, HostId, Nanos, Picos, PortId, SwitchId};
 
 fn simulator() -> Simulator {
     Simulator::with_threads(NonZeroU32::MIN)
@@ -260,4 +261,84 @@ fn rail_network_carries_a_flow_at_the_rate_of_the_nic() {
     assert_eq!(nic.rate, BitRate::from_gbps(400));
     let (rate, share) = rate_and_share(&resolved);
     assert!((398.0..=400.7).contains(&rate) && (share - 400.0).abs() < 1e-9, "{rate} {share}");
+}
+
+#[test]
+fn trimming_adds_a_queue_and_replaces_acks_and_recovery() {
+    let resolved =
+        clos("[switch]\ntrim = {}\npriorities = 2\n[transport]\npaths = { policy = \"reps\", paths = 32 }\n");
+    let plan = &resolved.plan;
+    assert_eq!(plan.switch.trim, Some(Trim { size: Bytes::new(64) }));
+    assert_eq!((plan.switch.priorities, plan.connections[0].priority), (3, 1));
+    assert_eq!((plan.transport.ack_priority, plan.transport.recovery), (Some(0), Recovery::TrimNacks));
+    assert_eq!(plan.transport.acks, Acks::CoalescedBytes { bytes: Bytes::new(16_384) });
+    assert_eq!(plan.transport.load_balancing, Reps { paths: 32, ..Reps::default() }.into());
+    let text = describe_run(&resolved);
+    for part in ["trimming", "64 B", "reps", "NACKs of trimmed packets"] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+}
+
+#[test]
+fn trimmed_packets_are_counted() {
+    let resolved = resolve(
+        r#"
+[topology]
+kind = "star"
+hosts = 4
+link = { rate = "10 Gbps", delay = "1 us" }
+[switch]
+trim = { size = "100 B" }
+buffer = { policy = "per-queue", size = "40 kB" }
+[observe]
+sample = "10 us"
+[[traffic]]
+name = "flow"
+kind = "incast"
+from = "host[0-2]"
+to = "host3"
+size = "400 kB"
+"#,
+    );
+    let mut reducer = Reducer::new(&resolved, true);
+    let report = simulator().run(&resolved.plan, &mut reducer).expect("the scenario was checked");
+    let values = &reducer.summary(&report).phases[0].values;
+    assert!(report.trimmed > 10, "{report:?}");
+    assert_eq!((values["run.trimmed"], values["run.nacks"]), (report.trimmed as f64, report.nacks as f64));
+    assert_eq!(values["run.trimmed_last_hop"], report.trimmed as f64);
+}
+
+#[test]
+fn slow_link_has_one_or_two_directions() {
+    let slow = |keys: &str| {
+        let plan = clos(&format!("[[slow-link]]\nswitch = \"core0\"\nto = \"agg0\"\n{keys}")).plan;
+        plan.slow_ports
+            .iter()
+            .map(|slow| (slow.switch.get(), slow.port.get(), slow.divisor))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(slow(""), [(4, 2, 4), (8, 0, 4)]);
+    assert_eq!(slow("divisor = 10\none-way = true\n"), [(8, 0, 10)]);
+    let plan = clos("[[slow-link]]\nswitch = \"core0\"\nall = true\none-way = true\n").plan;
+    assert_eq!(plan.slow_ports.len(), 2);
+    let down = "[[link-change]]\nat = \"0 us\"\nswitch = \"core1\"\nall = true\nevent = \"down\"\n";
+    assert_eq!(clos(down).plan.link_changes.len(), 2);
+}
+
+#[test]
+fn contradictory_paths_are_refused() {
+    let refusal = |tables: &str| {
+        let text = format!(
+            "title = \"a test\"\nsource = \"none\"\nstop = \"1 ms\"\nlaw = \"fixed\"\n{}{CLOS}{tables}",
+            flow("rack0.host0", "rack3.host0")
+        );
+        let study = Study::read("test.toml", &text, false).expect("the text is valid");
+        study.check(&simulator()).expect_err("the scenario is refused").to_string()
+    };
+    let both = refusal("[transport]\nspray = true\npaths = { policy = \"reps\" }\n");
+    assert!(both.contains("leave out transport.spray"), "{both}");
+    let count = refusal("[transport]\npaths = { policy = \"reps\", paths = 100 }\n");
+    assert!(count.contains("a power of two"), "{count}");
+    let unknown = refusal("[transport]\npaths = { policy = \"repz\" }\n");
+    assert!(unknown.contains("did you mean \"reps\""), "{unknown}");
 }

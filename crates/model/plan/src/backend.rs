@@ -59,10 +59,18 @@ pub struct Report {
     pub sent: u64,
     /// The number of data packets that reached their receiver.
     pub delivered: u64,
-    /// The number of ACKs and CNPs sent by hosts.
+    /// The number of ACKs, NACKs and CNPs sent by hosts.
     pub replies: u64,
+    /// The number of NACKs sent by hosts.
+    pub nacks: u64,
     /// The number of packets of any kind dropped by switches.
     pub dropped: u64,
+    /// The number of data packets that switches trimmed to their headers.
+    pub trimmed: u64,
+    /// The number of trimmed packets that the last switch before the receiver trimmed.
+    pub trimmed_at_last_hop: u64,
+    /// The payload bytes of the trimmed packets.
+    pub trimmed_bytes: Bytes,
     /// The number of packets of any kind in flight when the run ended.
     pub in_flight: u64,
     /// The number of retransmitted data packets. For a real stack, this is the number of packets that it declared lost.
@@ -102,7 +110,11 @@ impl Report {
         self.sent += shard.sent;
         self.delivered += shard.delivered;
         self.replies += shard.replies;
+        self.nacks += shard.nacks;
         self.dropped += shard.dropped;
+        self.trimmed += shard.trimmed;
+        self.trimmed_at_last_hop += shard.trimmed_at_last_hop;
+        self.trimmed_bytes += shard.trimmed_bytes;
         self.in_flight += shard.in_flight;
         self.retransmitted += shard.retransmitted;
         self.timeouts += shard.timeouts;

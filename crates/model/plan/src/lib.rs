@@ -18,11 +18,13 @@
 //! | [`rings`] | rings, whose messages are computed when they are due |
 //! | [`patterns`] | traffic generators: incasts, workloads, collectives, flow lists |
 //! | [`random`] | hash-based random numbers |
+//! | [`deadlock`] | ports that PFC pauses in a cycle |
 //! | [`recording`] | what a backend records in addition to a plan's rows |
 //! | [`records`] | result rows, and the [`records::Sink`] that receives them |
 //! | [`backend`] | the [`Backend`] trait and the [`Report`] it returns |
 
 pub mod backend;
+pub mod deadlock;
 pub mod impairments;
 pub mod joins;
 pub mod link_changes;

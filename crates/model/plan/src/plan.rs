@@ -6,12 +6,12 @@ use crate::link_changes::{LinkChange, LinkEvent};
 use crate::rings::{self, InvalidRing, Ring};
 use crate::stack::StackLaw;
 use crate::switch::{
-    AnyBufferPolicy, AnyMarkPolicy, MAX_PRIORITIES, MarkDirection, Pause, PriorityTooHigh, Switch,
-    SwitchOverride, TelemetryOff,
+    AnyBufferPolicy, AnyMarkPolicy, MAX_PRIORITIES, MarkDirection, Pause, PriorityTooHigh, SlowPort, Switch,
+    SwitchOverride, TelemetryOff, Trim,
 };
 use crate::topology::{Link, SwitchPort, Topology};
 use crate::traffic::{Amount, Connection, Dependency, Event, Message};
-use crate::transport::{Acks, Recovery, Transport};
+use crate::transport::{Acks, Echo, Recovery, Transport};
 use core::fmt;
 use poseidon_laws::params::ParamError;
 use poseidon_laws::{AnyParams, BuildError, Path};
@@ -33,6 +33,8 @@ pub struct Plan {
     pub telemetry_off: Vec<TelemetryOff>,
     /// Switches with their own policies. Sorted by switch, with at most one entry per switch.
     pub switch_overrides: Vec<SwitchOverride>,
+    /// Ports with slower links. Sorted by switch and port, with at most one entry per port.
+    pub slow_ports: Vec<SlowPort>,
     /// The configuration shared by all hosts.
     pub transport: Transport,
     /// The congestion control laws. Connections refer to them by index.
@@ -105,6 +107,13 @@ pub enum PlanError {
     },
     /// A numeric setting is out of range.
     Setting(&'static str),
+    /// A slow port refers to an unknown switch or port, or has an invalid divisor.
+    SlowPort {
+        /// The index of the slow port.
+        index: usize,
+        /// A description of the problem.
+        reason: &'static str,
+    },
     /// A link change refers to an unknown switch or is out of order.
     LinkChange {
         /// The index of the link change.
@@ -207,6 +216,7 @@ impl fmt::Display for PlanError {
                 write!(f, "policies of switch {}: {reason}", switch.get())
             }
             Self::Setting(reason) => f.write_str(reason),
+            Self::SlowPort { index, reason } => write!(f, "slow port {index}: {reason}"),
             Self::LinkChange { index, reason } => write!(f, "link change {index}: {reason}"),
             Self::LinkImpairment { index, reason } => write!(f, "link impairment {index}: {reason}"),
             Self::Dependency { index, reason } => write!(f, "dependency {index}: {reason}"),
@@ -236,7 +246,10 @@ impl Plan {
     pub fn check(&self, supplied: Signals) -> Result<(), PlanError> {
         self.check_topology()?;
         self.check_sizes()?;
+        self.check_transport()?;
+        self.check_trimming()?;
         self.check_switch_overrides()?;
+        self.check_slow_ports()?;
         self.check_stacks()?;
         self.check_connections(supplied)?;
         self.check_messages()?;
@@ -364,14 +377,80 @@ impl Plan {
         if *mark_direction == (MarkDirection::ReversePerFlow { counters: 0 }) {
             return Err(PlanError::Setting("counters: reverse marking needs at least one"));
         }
-        match self.transport.acks {
+        Ok(())
+    }
+
+    /// Checks the path policy, and that the ways to send ACKs and to recover from losses fit together.
+    fn check_transport(&self) -> Result<(), PlanError> {
+        let Transport { acks, recovery, load_balancing, echo, .. } = &self.transport;
+        load_balancing.check().map_err(|error| PlanError::Policy { policy: load_balancing.name(), error })?;
+        let coalesces_bytes = matches!(acks, Acks::CoalescedBytes { .. });
+        if coalesces_bytes != (*recovery == Recovery::TrimNacks) {
+            return Err(PlanError::Setting(
+                "ACKs per number of bytes and recovery by NACKs of trimmed packets need each other: use both",
+            ));
+        }
+        if coalesces_bytes && self.transport.plb.is_some() {
+            return Err(PlanError::Setting(
+                "recovery by NACKs of trimmed packets does not support PLB: choose a path policy instead",
+            ));
+        }
+        if coalesces_bytes && *echo != Echo::Exact {
+            return Err(PlanError::Setting("ACKs per number of bytes need exact echoes: set echo to exact"));
+        }
+        match *acks {
             Acks::Coalesced { packets, delay } if packets == 0 || delay.is_zero() => {
                 Err(PlanError::Setting("coalesced ACKs: set packets and delay above zero"))
             }
-            Acks::Coalesced { .. } if self.transport.recovery == Recovery::GoBackN => {
+            Acks::Coalesced { .. } if *recovery == Recovery::GoBackN => {
                 Err(PlanError::Setting("go-back-n does not support coalesced ACKs: acknowledge every packet"))
             }
-            Acks::Coalesced { .. } | Acks::EveryPacket => Ok(()),
+            Acks::CoalescedBytes { bytes } if bytes.is_zero() || bytes > Bytes::new(1 << 30) => {
+                Err(PlanError::Setting("ACKs per number of bytes: set the number between 1 B and 1 GiB"))
+            }
+            Acks::Coalesced { .. } | Acks::CoalescedBytes { .. } | Acks::EveryPacket => Ok(()),
+        }
+    }
+
+    /// Checks that the plan meets the requirements of packet trimming.
+    fn check_trimming(&self) -> Result<(), PlanError> {
+        let Some(Trim { size }) = self.switch.trim else { return Ok(()) };
+        if size.is_zero() || size >= self.data_size() {
+            return Err(PlanError::Setting("trimming: a trimmed packet must be smaller than a full packet"));
+        }
+        if self.switch.pause != Pause::Off {
+            return Err(PlanError::Setting("trimming: PFC never drops packets; leave out one of them"));
+        }
+        if self.transport.recovery != Recovery::TrimNacks {
+            return Err(PlanError::Setting(
+                "trimming: the hosts must use recovery by NACKs of trimmed packets",
+            ));
+        }
+        if self.transport.ack_priority != Some(0) || self.connections.iter().any(|c| c.priority == 0) {
+            return Err(PlanError::Setting(
+                "trimming: headers, ACKs and NACKs need priority 0, and data needs a lower priority",
+            ));
+        }
+        if !self.stacks.is_empty() {
+            return Err(PlanError::Unsupported("packet trimming with real transport stacks"));
+        }
+        Ok(())
+    }
+
+    fn check_slow_ports(&self) -> Result<(), PlanError> {
+        for (index, SlowPort { switch, port: _, divisor }) in self.slow_ports.iter().enumerate() {
+            if switch.get() >= self.topology.switches() {
+                return Err(PlanError::SlowPort { index, reason: "its switch does not exist" });
+            }
+            if *divisor < 2 {
+                return Err(PlanError::SlowPort { index, reason: "its divisor is below two" });
+            }
+        }
+        let is_before = |a: &SlowPort, b: &SlowPort| (a.switch, a.port) < (b.switch, b.port);
+        if self.slow_ports.is_sorted_by(is_before) {
+            Ok(())
+        } else {
+            Err(PlanError::Setting("sort the slow ports by switch and port, and list each port once"))
         }
     }
 
@@ -428,6 +507,11 @@ impl Plan {
         }
         if self.stacks.is_empty() {
             return Ok(());
+        }
+        if !self.transport.load_balancing.is_stateless() {
+            return Err(PlanError::Unsupported(
+                "path policies other than ecmp and spray together with real stacks",
+            ));
         }
         let has_dependencies =
             !self.dependencies.is_empty() || !self.joins.delays.is_empty() || !self.rings.is_empty();

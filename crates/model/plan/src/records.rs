@@ -2,6 +2,7 @@
 
 use crate::recording::NodePort;
 use crate::stack::StackState;
+use crate::topology::SwitchPort;
 use core::ops::ControlFlow;
 use poseidon_types::{
     BitRate, Bytes, ConnectionId, HopStack, MaxHopDelay, MessageId, Nanos, Packets, Picos, PortId, SwitchId,
@@ -15,6 +16,12 @@ pub trait Sink {
     fn record_received(&mut self, _: ReceivedRow) {}
     /// Records a dropped packet.
     fn record_drop(&mut self, _: DropRow) {}
+    /// Records the number of packets that a port trimmed.
+    fn record_trims(&mut self, _: TrimRow) {}
+    /// Records the time for which PFC paused a port.
+    fn record_pause_time(&mut self, _: PauseTimeRow) {}
+    /// Records that a paused port waits for another one when the run ends.
+    fn record_pause_wait(&mut self, _: PauseWaitRow) {}
     /// Records a sample of a watched port.
     fn record_queue(&mut self, _: QueueRow) {}
     /// Records a sample of a watched connection at its sender.
@@ -82,6 +89,38 @@ pub struct DropRow {
     pub packet: u32,
     /// The reason for the drop.
     pub cause: DropCause,
+}
+
+/// The number of packets that an egress port trimmed during the run. Ports that trimmed no packet have no row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrimRow {
+    /// The switch ID.
+    pub switch: SwitchId,
+    /// The egress port.
+    pub port: PortId,
+    /// The number of trimmed packets.
+    pub trimmed: u64,
+}
+
+/// The time for which PFC paused at least one priority of a port. Ports that were never paused have no row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PauseTimeRow {
+    /// The port that did not send.
+    pub port: NodePort,
+    /// The total time.
+    pub paused: Picos,
+}
+
+/// A port that waits for another port when the run ends: the packets that made a switch pause the first port wait in the
+/// queue of the second port, which has been paused for a long time as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PauseWaitRow {
+    /// The port that is paused.
+    pub waiting: SwitchPort,
+    /// The port of the next switch for which it waits.
+    pub blocked_by: SwitchPort,
+    /// The priority that is paused.
+    pub priority: u8,
 }
 
 /// The reason that a switch drops a packet.
@@ -284,7 +323,7 @@ pub enum CapturedKind {
     Data,
     /// An ACK.
     Ack,
-    /// A NACK, which asks the sender to go back.
+    /// A NACK, which asks the sender to go back or reports a trimmed packet.
     Nack,
     /// A congestion notification packet.
     Cnp,
@@ -292,6 +331,15 @@ pub enum CapturedKind {
     Pause,
     /// A PFC frame that resumes its priority.
     Resume,
+    /// Data that a switch trimmed to its header.
+    Trimmed,
+}
+
+impl CapturedKind {
+    /// Returns whether the packet travels from the sender of its connection to the receiver.
+    pub const fn is_from_sender(self) -> bool {
+        matches!(self, Self::Data | Self::Trimmed)
+    }
 }
 
 /// The telemetry of a captured packet, before a wire format rounds it.
@@ -347,6 +395,12 @@ pub struct MemorySink {
     pub received: Vec<ReceivedRow>,
     /// Dropped packets.
     pub drops: Vec<DropRow>,
+    /// Numbers of trimmed packets.
+    pub trims: Vec<TrimRow>,
+    /// Times for which PFC paused ports.
+    pub pause_times: Vec<PauseTimeRow>,
+    /// Paused ports that wait for others when the run ends.
+    pub pause_waits: Vec<PauseWaitRow>,
     /// Samples of watched ports.
     pub queues: Vec<QueueRow>,
     /// Samples of watched connections at their senders.
@@ -370,6 +424,18 @@ impl Sink for MemorySink {
 
     fn record_drop(&mut self, row: DropRow) {
         self.drops.push(row);
+    }
+
+    fn record_trims(&mut self, row: TrimRow) {
+        self.trims.push(row);
+    }
+
+    fn record_pause_time(&mut self, row: PauseTimeRow) {
+        self.pause_times.push(row);
+    }
+
+    fn record_pause_wait(&mut self, row: PauseWaitRow) {
+        self.pause_waits.push(row);
     }
 
     fn record_queue(&mut self, row: QueueRow) {

@@ -3,7 +3,7 @@
 use core::fmt;
 pub use poseidon_policies::buffer::{AnyBufferPolicy, BUFFER_POLICIES, PerQueue, Shared};
 pub use poseidon_policies::mark::{AnyMarkPolicy, CodelRfc, CodelTofino, MARK_POLICIES, Red, Step};
-use poseidon_types::{Bytes, Fraction, Picos, SwitchId};
+use poseidon_types::{Bytes, Fraction, Picos, PortId, SwitchId};
 
 /// The maximum number of priorities per port. Ethernet has three priority bits.
 pub const MAX_PRIORITIES: u8 = 8;
@@ -39,6 +39,8 @@ pub struct Switch {
     pub priorities: u8,
     /// The buffer policy, which decides whether to admit a packet.
     pub buffer: AnyBufferPolicy,
+    /// Packet trimming. If `None`, switches drop packets that do not fit in the buffer.
+    pub trim: Option<Trim>,
     /// Priority flow control, which prevents drops.
     pub pause: Pause,
     /// The ECN marking policy.
@@ -47,6 +49,28 @@ pub struct Switch {
     pub mark_direction: MarkDirection,
     /// The telemetry that the switch writes into packets.
     pub stamp: Stamp,
+}
+
+/// Packet trimming: a switch cuts a data packet that does not fit in the buffer to its header.
+///
+/// If a data packet finds its queue full, the switch trims either this packet or the newest packet in the queue, each
+/// with probability 1/2. The header waits in the queue with the highest priority, which may hold twice as many bytes as
+/// the buffer policy allows a queue. The receiver reports the trimmed packet to its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trim {
+    /// The size of a trimmed packet.
+    pub size: Bytes,
+}
+
+/// A port whose link is slower than its topology states, in the direction that leaves the port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlowPort {
+    /// The switch that sends on the link.
+    pub switch: SwitchId,
+    /// The egress port.
+    pub port: PortId,
+    /// The factor by which the rate, the buffer and the marking thresholds of the port are smaller. At least two.
+    pub divisor: u8,
 }
 
 /// The policies of one switch that differ from the shared configuration.

@@ -1,6 +1,7 @@
 //! Host configuration: packet sizes, ACKs, loss recovery and load balancing.
 
 use poseidon_laws::plb::PlbParams;
+pub use poseidon_policies::path::{AnyPathPolicy, Bitmap, Mixed, Oblivious, PATH_POLICIES, Reps, RepsLegacy};
 use poseidon_types::{Bytes, Nanos};
 
 /// The transport configuration shared by all hosts.
@@ -26,8 +27,8 @@ pub struct Transport {
     pub echo: Echo,
     /// The ACK priority. If `None`, ACKs use the priority of the data that they acknowledge.
     pub ack_priority: Option<u8>,
-    /// How packets are spread over equal-cost paths.
-    pub load_balancing: LoadBalancing,
+    /// How packets are spread over equal-cost paths: the policy that chooses each packet's entropy value.
+    pub load_balancing: AnyPathPolicy,
     /// The parameters for protective load balancing (PLB). If `None`, PLB is disabled.
     pub plb: Option<PlbParams>,
     /// Whether delay-based flows defend their share against buffer-filling flows (`poseidon_laws::coexistence`).
@@ -54,6 +55,10 @@ pub enum Recovery {
     /// The sender retransmits all packets, starting with the first missing packet. The receiver discards out-of-order
     /// packets and sends one NACK (RoCE).
     GoBackN,
+    /// The sender retransmits each packet that a NACK reports as trimmed, and each packet whose timeout expires. The
+    /// timeout is the minimum retransmission timeout after the latest transmission of the packet. Reordering is never
+    /// considered a loss. The receiver buffers out-of-order packets (Ultra Ethernet).
+    TrimNacks,
 }
 
 /// When a receiver sends an ACK.
@@ -68,6 +73,13 @@ pub enum Acks {
         packets: u32,
         /// The maximum ACK delay.
         delay: Nanos,
+    },
+    /// The receiver sends an ACK after a number of bytes. A marked packet, a duplicate, the first packet, and a packet
+    /// that requests an ACK trigger an immediate ACK. ACKs report the received bytes and up to 64 packets that arrived
+    /// out of order (Ultra Ethernet).
+    CoalescedBytes {
+        /// The number of bytes per ACK, including headers.
+        bytes: Bytes,
     },
 }
 
@@ -85,13 +97,4 @@ pub enum Echo {
         /// The minimum time between two CNPs on the same connection.
         gap: Nanos,
     },
-}
-
-/// How packets are spread over equal-cost paths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoadBalancing {
-    /// All packets of a connection take the same path (ECMP).
-    PerFlow,
-    /// A path is chosen separately for each packet (packet spraying).
-    PerPacket,
 }

@@ -10,7 +10,7 @@ use poseidon_plan::records::ReceivedRow;
 use poseidon_plan::switch::{AnyBufferPolicy, AnyMarkPolicy, MarkDirection, Pause, Stamp, Switch};
 use poseidon_plan::topology::{Link, Tiers, Topology};
 use poseidon_plan::traffic::{Amount, Event, Message};
-use poseidon_plan::transport::{Acks, Echo, Eligibility, LoadBalancing, Recovery, Transport};
+use poseidon_plan::transport::{Acks, AnyPathPolicy, Echo, Eligibility, Recovery, Transport};
 use poseidon_plan::{Plan, PlanError};
 use poseidon_types::{BitRate, Bytes, Fraction, HostId, JoinId, MessageId, Nanos, Picos, Signals};
 use proptest::prelude::*;
@@ -45,6 +45,7 @@ fn check(topology: Topology, traffic: Traffic) -> Result<(), PlanError> {
             pipeline: Picos::new(600_000),
             priorities: 2,
             buffer: AnyBufferPolicy::from_name("shared").expect("the policy exists"),
+            trim: None,
             pause: Pause::Off,
             mark: AnyMarkPolicy::from_name("off").expect("the policy exists"),
             mark_direction: MarkDirection::Forward,
@@ -52,6 +53,7 @@ fn check(topology: Topology, traffic: Traffic) -> Result<(), PlanError> {
         },
         telemetry_off: Vec::new(),
         switch_overrides: Vec::new(),
+        slow_ports: Vec::new(),
         transport: Transport {
             mtu: Bytes::new(1_000),
             header: Bytes::ZERO,
@@ -63,7 +65,7 @@ fn check(topology: Topology, traffic: Traffic) -> Result<(), PlanError> {
             acks: Acks::EveryPacket,
             echo: Echo::Exact,
             ack_priority: None,
-            load_balancing: LoadBalancing::PerFlow,
+            load_balancing: AnyPathPolicy::ECMP,
             plb: None,
             coexistence: false,
         },

@@ -18,7 +18,7 @@
 //!            - RPM's text says that ECN halves the window, which is Reno's reaction. CUBIC multiplies the window by
 //!              0.7 (RFC 9438 section 4.6).
 
-use crate::event::{Ack, Loss};
+use crate::event::{Ack, Loss, Timeout};
 use crate::law::{Decision, Law, LawDefinition, Pacing, Path};
 use crate::params::params;
 use crate::parts::float::{clamp, ns, packets, to_window};
@@ -162,11 +162,11 @@ impl Law for Cubic {
     }
 
     /// Restarts slow start. The next curve starts where slow start ends, with K = 0 (RFC 9438 section 4.8).
-    fn on_timeout(&mut self, now: Nanos) {
+    fn on_timeout(&mut self, timeout: &Timeout) {
         self.record_max();
         self.max = 0.0;
         self.cut = ProportionalCut::INACTIVE;
-        self.last_cut.record(now);
+        self.last_cut.record(timeout.now);
         self.reno.restart(self.beta, self.min_window);
     }
 
@@ -310,7 +310,7 @@ mod tests {
     fn the_curve_starts_where_slow_start_ends_after_a_timeout() {
         let mut law = Cubic::new(&CubicParams::default(), &PATH);
         (law.reno.window, law.reno.ssthresh) = (1_000.0, 1_000.0);
-        law.on_timeout(Nanos::ZERO);
+        law.on_timeout(&Timeout { now: Nanos::ZERO, bytes: Bytes::ZERO });
         assert_eq!(law.reno.ssthresh, 700.0);
         for i in 1..=800u64 {
             law.on_ack(&Ack { now: Nanos::from_millis(i), rtt: PATH.base_rtt, packets: 1, ..Ack::EMPTY });

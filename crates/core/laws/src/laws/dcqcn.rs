@@ -18,7 +18,7 @@
 //!              on. No timer runs before the first notification.
 //! Limits     The marking thresholds are switch parameters. Without marks the flow stays at line rate.
 
-use crate::event::{Ack, Loss};
+use crate::event::{Ack, Loss, Timeout};
 use crate::law::{Decision, Law, LawDefinition, Pacing, Path};
 use crate::params::params;
 use crate::parts::ewma::blend;
@@ -181,7 +181,7 @@ impl Law for Dcqcn {
 
     fn on_loss(&mut self, _: &Loss) {}
 
-    fn on_timeout(&mut self, _: Nanos) {}
+    fn on_timeout(&mut self, _: &Timeout) {}
 
     /// Returns whether the ACK carries a mark.
     fn is_congested(&self, ack: &Ack<'_>) -> bool {

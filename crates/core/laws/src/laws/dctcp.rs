@@ -15,14 +15,14 @@
 //!            - The window does not grow while the flow is application-limited. After a timeout, the flow restarts from
 //!              the smallest window.
 
-use crate::event::{Ack, Loss};
+use crate::event::{Ack, Loss, Timeout};
 use crate::law::{Decision, Law, LawDefinition, Pacing, Path};
 use crate::params::params;
 use crate::parts::ewma::blend;
 use crate::parts::float::{bytes, clamp, packets, to_window};
 use crate::parts::reno::Reno;
 use crate::parts::round_trip::RoundTrip;
-use poseidon_types::{Nanos, Packets, Signals};
+use poseidon_types::{Packets, Signals};
 
 params! {
     /// Parameters of [`Dctcp`].
@@ -121,7 +121,7 @@ impl Law for Dctcp {
         self.cut_by_loss = true;
     }
 
-    fn on_timeout(&mut self, _: Nanos) {
+    fn on_timeout(&mut self, _: &Timeout) {
         self.reno.restart(0.5, self.min_window);
         self.cut_by_loss = true;
     }
@@ -139,7 +139,7 @@ impl Law for Dctcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use poseidon_types::{BitRate, Bytes};
+    use poseidon_types::{BitRate, Bytes, Nanos};
 
     const PATH: Path =
         Path { mtu: Bytes::new(1_000), line_rate: BitRate::from_gbps(10), base_rtt: Nanos::from_micros(100) };

@@ -3,7 +3,7 @@
 //! Signals    none
 //! Source     this project
 
-use crate::event::{Ack, Loss};
+use crate::event::{Ack, Loss, Timeout};
 use crate::law::{Decision, Law, LawDefinition, Pacing, Path};
 use crate::params::params;
 use poseidon_types::{BitRate, Nanos, Packets, Signals};
@@ -59,7 +59,7 @@ impl Law for Fixed {
 
     fn on_loss(&mut self, _: &Loss) {}
 
-    fn on_timeout(&mut self, _: Nanos) {}
+    fn on_timeout(&mut self, _: &Timeout) {}
 
     /// Always returns false: the law uses no signal.
     fn is_congested(&self, _: &Ack<'_>) -> bool {

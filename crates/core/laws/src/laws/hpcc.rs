@@ -24,7 +24,7 @@
 //!            product. T is a network-wide constant. If it is too small, links are underused; if it is too large, a
 //!            standing queue remains.
 
-use crate::event::{Ack, Loss};
+use crate::event::{Ack, Loss, Timeout};
 use crate::law::{Decision, Law, LawDefinition, Pacing, Path};
 use crate::params::params;
 use crate::parts::ewma::time_weighted_average;
@@ -203,7 +203,7 @@ impl Law for Hpcc {
 
     fn on_loss(&mut self, _: &Loss) {}
 
-    fn on_timeout(&mut self, _: Nanos) {}
+    fn on_timeout(&mut self, _: &Timeout) {}
 
     /// Returns whether U is at least η and the flow gets at most three quarters of its line rate.
     ///

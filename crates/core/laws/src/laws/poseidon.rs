@@ -63,7 +63,7 @@
 #![cfg_attr(not(test), deny(clippy::float_arithmetic))]
 
 use crate::coexistence::queue_limit;
-use crate::event::{Ack, Loss};
+use crate::event::{Ack, Loss, Timeout};
 use crate::fixed_math::{ONE, Q, exp2, exp2_parts, log2, log2_slow};
 use crate::law::{Decision, DelaySignal, Law, LawDefinition, MAX_RTT, Pacing, Path};
 use crate::params::{choice, params};
@@ -350,12 +350,12 @@ impl Law for Poseidon {
     }
 
     /// Implements `RetransmitTimeout` from Alg. 2.
-    fn on_timeout(&mut self, now: Nanos) {
+    fn on_timeout(&mut self, timeout: &Timeout) {
         self.timeouts = self.timeouts.saturating_add(1);
         if self.timeouts >= self.reset_after {
-            self.shrink_to(0, now);
+            self.shrink_to(0, timeout.now);
         } else {
-            self.cut_by_max(now);
+            self.cut_by_max(timeout.now);
         }
     }
 

@@ -23,7 +23,7 @@
 //!            no special case for an application-limited flow, because the window never exceeds one bandwidth-delay
 //!            product.
 
-use crate::event::{Ack, Loss};
+use crate::event::{Ack, Loss, Timeout};
 use crate::law::{Decision, Law, LawDefinition, Pacing, Path};
 use crate::params::params;
 use crate::parts::ewma::time_weighted_average;
@@ -240,7 +240,7 @@ impl Law for PowerTcp {
 
     fn on_loss(&mut self, _: &Loss) {}
 
-    fn on_timeout(&mut self, _: Nanos) {}
+    fn on_timeout(&mut self, _: &Timeout) {}
 
     fn is_congested(&self, _: &Ack<'_>) -> bool {
         self.law.is_congested(self.target_power)

@@ -14,12 +14,12 @@
 //!            - The window does not grow while the flow is application-limited.
 //! Limits     The network must fill queues before the circuit comes up (`prebuffer`).
 
-use crate::event::{Ack, Loss};
+use crate::event::{Ack, Loss, Timeout};
 use crate::law::{Decision, Law, LawDefinition, Pacing, Path};
 use crate::params::params;
 use crate::parts::float::{clamp, packets, to_window};
 use crate::parts::reno::Reno;
-use poseidon_types::{Nanos, Packets, Signals};
+use poseidon_types::{Packets, Signals};
 
 params! {
     /// Parameters of [`Retcp`].
@@ -100,7 +100,7 @@ impl Law for Retcp {
         self.reno.cut(0.5, self.min_window);
     }
 
-    fn on_timeout(&mut self, _: Nanos) {
+    fn on_timeout(&mut self, _: &Timeout) {
         self.reno.restart(0.5, self.min_window);
     }
 
@@ -117,7 +117,7 @@ impl Law for Retcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use poseidon_types::{BitRate, Bytes};
+    use poseidon_types::{BitRate, Bytes, Nanos};
 
     #[test]
     fn the_window_scales_when_the_circuit_changes() {

@@ -21,7 +21,7 @@
 //! Limits     On a path with two congested hops the delays add up, and the flow gets less than its share. Poseidon
 //!            solves this problem.
 
-use crate::event::{Ack, Loss};
+use crate::event::{Ack, Loss, Timeout};
 use crate::law::{Decision, Law, LawDefinition, MAX_RTT, Pacing, Path};
 use crate::params::params;
 use crate::parts::ewma::blend;
@@ -284,13 +284,13 @@ impl Law for Swift {
         self.cut_once(loss.now);
     }
 
-    fn on_timeout(&mut self, now: Nanos) {
+    fn on_timeout(&mut self, timeout: &Timeout) {
         self.timeouts = self.timeouts.saturating_add(1);
         if self.timeouts >= self.reset_after {
-            self.set_window(self.min_window, now);
+            self.set_window(self.min_window, timeout.now);
             self.reference = self.window;
         } else {
-            self.cut_once(now);
+            self.cut_once(timeout.now);
         }
     }
 
@@ -466,7 +466,7 @@ mod tests {
     fn three_consecutive_timeouts_reset_the_window() {
         let mut swift = Swift::new(&SwiftParams::default(), &PATH);
         for i in 1..=3 {
-            swift.on_timeout(Nanos::from_millis(i));
+            swift.on_timeout(&Timeout { now: Nanos::from_millis(i), bytes: Bytes::ZERO });
         }
         assert_eq!(to_window(swift.window), SwiftParams::default().min_window);
         assert!(matches!(swift.decision().pacing, Pacing::Gap(_)));

@@ -16,7 +16,7 @@
 //!            reacts to the sum of all queues on the path.
 
 use super::powertcp::{PowerLaw, PowerTcpParams};
-use crate::event::{Ack, Loss};
+use crate::event::{Ack, Loss, Timeout};
 use crate::law::{Decision, Law, LawDefinition, Path};
 use crate::params::params;
 use crate::parts::float::ns;
@@ -123,7 +123,7 @@ impl Law for ThetaPowerTcp {
 
     fn on_loss(&mut self, _: &Loss) {}
 
-    fn on_timeout(&mut self, _: Nanos) {}
+    fn on_timeout(&mut self, _: &Timeout) {}
 
     fn is_congested(&self, _: &Ack<'_>) -> bool {
         self.law.is_congested(1.0)

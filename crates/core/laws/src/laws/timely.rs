@@ -16,7 +16,7 @@
 //!            - A gradient-based decrease keeps at least half of the rate. The artifact only prevents a negative rate.
 //! Limits     The unpatched law has no unique fixed point: any queue is an equilibrium (Zhu et al.).
 
-use crate::event::{Ack, Loss};
+use crate::event::{Ack, Loss, Timeout};
 use crate::law::{Decision, Law, LawDefinition, Pacing, Path};
 use crate::params::params;
 use crate::parts::ewma::blend;
@@ -158,7 +158,7 @@ impl Law for Timely {
 
     fn on_loss(&mut self, _: &Loss) {}
 
-    fn on_timeout(&mut self, _: Nanos) {}
+    fn on_timeout(&mut self, _: &Timeout) {}
 
     /// Returns whether Alg. 1 would lower the rate: the RTT is above `high`, or above `low` and rising.
     fn is_congested(&self, ack: &Ack<'_>) -> bool {

@@ -6,11 +6,12 @@ use poseidon_plan::impairments::{AnyImpairPolicy, Jitter, LinkImpairment, Random
 use poseidon_plan::link_changes::LinkEvent;
 use poseidon_plan::patterns::{Algorithm, Collective, Pattern, TrafficClass};
 use poseidon_plan::switch::{
-    DelayCarrier, MarkDirection, Pause, PerQueue, RecordCarrier, Stamp, Step, SwitchOverride, TelemetryOff,
+    DelayCarrier, MarkDirection, Pause, PerQueue, RecordCarrier, SlowPort, Stamp, Step, SwitchOverride,
+    TelemetryOff, Trim,
 };
 use poseidon_plan::topology::{Chain, Edges, Rails, Rotor};
 use poseidon_plan::traffic::{Amount, Connection, Dependency, Event, Message};
-use poseidon_plan::transport::{Acks, Echo, LoadBalancing, Recovery};
+use poseidon_plan::transport::{Acks, AnyPathPolicy, Echo, Recovery, Reps};
 use poseidon_plan::{Link, Plan, Topology};
 use poseidon_types::{
     BitRate, Bytes, ConnectionId, Fraction, HostId, MessageId, Nanos, Picos, PortId, SwitchId,
@@ -38,6 +39,8 @@ pub fn feature_plans() -> Vec<(&'static str, Plan)> {
         ("coalesced-acks", coalesced_acks()),
         ("priorities", priorities()),
         ("spraying", spraying()),
+        ("trimming", trimming()),
+        ("slow-links", slow_links()),
         ("dependencies", dependencies()),
         ("joins", joins()),
         ("rings", rings()),
@@ -287,11 +290,34 @@ fn priorities() -> Plan {
 
 fn spraying() -> Plan {
     let mut plan = permutation(TREE, "poseidon", 1_000_000);
-    plan.transport.load_balancing = LoadBalancing::PerPacket;
+    plan.transport.load_balancing = AnyPathPolicy::SPRAY;
     plan.transport.recovery = Recovery::Selective { reordering: 50 };
     plan.sample_every = us(50);
     // Both uplinks of every rack.
     plan.watched_ports = (0..8).flat_map(|rack| switch_ports(&[(rack, 2), (rack, 3)])).collect();
+    plan
+}
+
+/// Packets take the paths that REPS chooses, and an incast overflows small queues, which trim.
+fn trimming() -> Plan {
+    let mut plan = incast("swift", 400_000);
+    plan.switch.priorities = 2;
+    plan.switch.trim = Some(Trim { size: Bytes::new(64) });
+    plan.switch.buffer = PerQueue { size: Bytes::new(50_000) }.into();
+    plan.transport.load_balancing = Reps { paths: 16, ..Reps::default() }.into();
+    plan.transport.recovery = Recovery::TrimNacks;
+    plan.transport.acks = Acks::CoalescedBytes { bytes: Bytes::new(16_384) };
+    plan.transport.ack_priority = Some(0);
+    plan.connections.iter_mut().for_each(|connection| connection.priority = 1);
+    plan
+}
+
+/// Some links have a quarter of their rate in one direction.
+fn slow_links() -> Plan {
+    let mut plan = permutation(TREE, "poseidon", 300_000);
+    let slow =
+        |(switch, port)| SlowPort { switch: SwitchId::new(switch), port: PortId::new(port), divisor: 4 };
+    plan.slow_ports = [(0, 2), (8, 0), (16, 1)].map(slow).to_vec();
     plan
 }
 

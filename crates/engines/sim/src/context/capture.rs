@@ -97,12 +97,11 @@ impl ShardContext<'_> {
             PacketKind::Ack => CapturedKind::Ack,
             PacketKind::Nack => CapturedKind::Nack,
             PacketKind::Cnp => CapturedKind::Cnp,
+            PacketKind::Trimmed => CapturedKind::Trimmed,
             PacketKind::Pause if tag.is_xoff() => CapturedKind::Pause,
             PacketKind::Pause => CapturedKind::Resume,
             // Recordings of datagrams are rejected before the run.
-            PacketKind::Data | PacketKind::Datagram | PacketKind::PendingAck | PacketKind::Free => {
-                CapturedKind::Data
-            }
+            PacketKind::Data | PacketKind::Datagram | PacketKind::PendingAck => CapturedKind::Data,
         };
         CapturedPacket {
             connection: packet.connection(),

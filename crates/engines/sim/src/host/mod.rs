@@ -7,12 +7,13 @@
 
 mod receiving;
 mod rings;
+mod sack;
 mod sending;
 mod stacks;
 
 use core::cmp::Reverse;
 use poseidon_plan::recording::NodePort;
-use poseidon_plan::records::{ReceiverRow, SenderRow};
+use poseidon_plan::records::{PauseTimeRow, ReceiverRow, SenderRow};
 use poseidon_plan::rings::{RingProgress, RingRank};
 use poseidon_plan::stack::Side;
 use poseidon_plan::topology::Node;
@@ -23,6 +24,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::calendar::PREFETCH_BATCH;
 use crate::context::ShardContext;
 use crate::packet::{Fifo, Packet, PacketId, PacketKind};
+use crate::pfc::PauseClock;
 use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::wire::Wire;
@@ -130,6 +132,7 @@ struct Host {
     wire_timer_set: bool,
     /// A bit mask of the priorities that PFC has paused.
     paused: u8,
+    pause_clock: PauseClock,
 }
 
 /// A host's transmit queue for one priority.
@@ -180,6 +183,7 @@ impl Rack {
             free_at: Picos::ZERO,
             wire_timer_set: false,
             paused: 0,
+            pause_clock: PauseClock::default(),
         };
         Self {
             rack,
@@ -216,6 +220,17 @@ impl Rack {
     pub(crate) fn sample(&self, ctx: &mut ShardContext<'_>, endpoints: &Endpoints, now: Picos) {
         for end in &self.watched {
             endpoints.sample(ctx, *end, now);
+        }
+    }
+
+    /// Records the time for which PFC paused each host. The run ends at `end`.
+    pub(crate) fn record_pauses(&self, ctx: &mut ShardContext<'_>, end: Picos) {
+        for (slot, host) in (0..).zip(&self.hosts) {
+            let paused = host.pause_clock.total(host.paused, end);
+            if paused > Picos::ZERO {
+                let port = NodePort::new(Node::Host(self.host_in(ctx, slot)), PortId::new(0));
+                ctx.rows.pause_times.push(PauseTimeRow { port, paused });
+            }
         }
     }
 
@@ -344,7 +359,9 @@ impl Rack {
                     ctx.record_pause(port, packet.tag.priority(), packet.tag.is_xoff(), now);
                 }
                 let host = &mut self.hosts[slot as usize];
-                host.paused = if packet.tag.is_xoff() { host.paused | bit } else { host.paused & !bit };
+                let before = host.paused;
+                host.paused = if packet.tag.is_xoff() { before | bit } else { before & !bit };
+                host.pause_clock.update(before, host.paused, now);
                 self.send_next(ctx, endpoints, slot, now);
                 return;
             }
@@ -356,11 +373,15 @@ impl Rack {
                 ctx.hash_delivery(now, &packet);
                 self.on_reply(ctx, endpoints, id, now);
             }
+            PacketKind::Trimmed => {
+                ctx.hash_delivery(now, &packet);
+                self.on_trimmed(ctx, endpoints, slot, id, now);
+            }
             PacketKind::Datagram => {
                 ctx.hash_datagram(now, &packet);
                 self.on_datagram(ctx, endpoints, slot, id, now);
             }
-            PacketKind::PendingAck | PacketKind::Free => {}
+            PacketKind::PendingAck => {}
         }
         ctx.consumed_packets += 1;
     }

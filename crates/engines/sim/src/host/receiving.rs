@@ -73,12 +73,58 @@ impl Rack {
                     self.timers.push(Reverse((receiver.ack_deadline, Timer::DelayedAck(connection))));
                 }
             }
+            ReplyAction::SackNow => self.send_sack(ctx, endpoints, slot, id, now),
             ReplyAction::Nack => {
                 let cumulative_ack = receiver.next_expected;
                 let fields = ReplyFields { kind: PacketKind::Nack, cumulative_ack, marked: false };
                 self.queue_reply(ctx, slot, id, fields, now);
             }
             ReplyAction::Discard => ctx.discard(id),
+        }
+        self.send_next(ctx, endpoints, slot, now);
+    }
+
+    /// Turns a data packet into an ACK with a selective acknowledgement.
+    fn send_sack(
+        &mut self,
+        ctx: &mut ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        slot: u32,
+        id: PacketId,
+        now: Picos,
+    ) {
+        let data = &mut ctx.arena[id];
+        data.set_enqueued_at(now);
+        let receiver = &mut endpoints.receivers[data.connection().index()];
+        let marked = data.tag.is_marked() && data.tag.kind() == PacketKind::Data;
+        let from_packet = marked || data.tag.kind() == PacketKind::Data && data.tag.requests_ack();
+        let ack = receiver.selective_ack(data.seq, from_packet);
+        if data.records == RecordsId::NONE {
+            data.records = ctx.telemetry.record_arena.allocate();
+        }
+        ctx.telemetry.record_arena.write_selective_ack(data.records, &ack);
+        let cumulative_ack = receiver.next_expected;
+        self.queue_reply(ctx, slot, id, ReplyFields { kind: PacketKind::Ack, cumulative_ack, marked }, now);
+    }
+
+    /// Processes a trimmed packet: reports it to its sender, unless the packet has already arrived.
+    pub(super) fn on_trimmed(
+        &mut self,
+        ctx: &mut ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        slot: u32,
+        id: PacketId,
+        now: Picos,
+    ) {
+        let trimmed = ctx.arena[id];
+        let receiver = &mut endpoints.receivers[trimmed.connection().index()];
+        if receiver.has_packet(trimmed.seq) {
+            self.send_sack(ctx, endpoints, slot, id, now);
+        } else {
+            let (cumulative_ack, marked) = (receiver.next_expected, trimmed.tag.is_marked());
+            let fields = ReplyFields { kind: PacketKind::Nack, cumulative_ack, marked };
+            self.queue_reply(ctx, slot, id, fields, now);
+            ctx.arena[id].tag.set_last_hop(trimmed.tag.is_last_hop());
         }
         self.send_next(ctx, endpoints, slot, now);
     }
@@ -145,6 +191,7 @@ impl Rack {
         packet.size = ctx.reply_size;
         ctx.telemetry.reflect(packet);
         ctx.report.replies += 1;
+        ctx.report.nacks += u64::from(fields.kind == PacketKind::Nack);
         self.tx_queue(ctx, slot, priority).replies.push(&mut ctx.arena, id);
     }
 

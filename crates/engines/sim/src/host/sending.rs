@@ -3,13 +3,15 @@
 use core::cmp::Reverse;
 use poseidon_laws::coexistence::{Coexistence, CoexistenceAck};
 use poseidon_laws::plb::PlbAck;
-use poseidon_laws::{Ack, Law, Loss, Pacing};
+use poseidon_laws::{Ack, Law, Loss, Pacing, Timeout};
 use poseidon_plan::Plan;
 use poseidon_plan::records::{DecisionRow, MessageRow};
 use poseidon_plan::traffic::{Amount, Event};
-use poseidon_plan::transport::{Echo, Eligibility, LoadBalancing, Recovery, Transport};
+use poseidon_plan::transport::{AnyPathPolicy, Echo, Eligibility, Recovery, Transport};
+use poseidon_policies::path::Outcome;
 use poseidon_types::{Bytes, ConnectionId, MessageId, Nanos, Packets, Picos};
 
+use super::sack::set_sack_deadline;
 use super::{Endpoints, Rack, Timer};
 use crate::context::ShardContext;
 use crate::hash::{hash_pair, low32, splitmix64};
@@ -19,15 +21,15 @@ use crate::sender::{AckOutcome, OutgoingMessage, Sender, path_entropy};
 use crate::telemetry::{Telemetry, available_signals};
 
 /// A reply and its effect on the sender's scoreboard.
-struct ReplyUpdate<'a> {
-    reply: &'a Packet,
-    now: Nanos,
-    rtt: Nanos,
-    outcome: AckOutcome,
+pub(super) struct ReplyUpdate<'a> {
+    pub(super) reply: &'a Packet,
+    pub(super) now: Nanos,
+    pub(super) rtt: Nanos,
+    pub(super) outcome: AckOutcome,
     /// The number of packets that the reply revealed as lost.
-    newly_lost: u32,
+    pub(super) newly_lost: u32,
     /// The number of in-flight packets before the reply.
-    in_flight_before: u32,
+    pub(super) in_flight_before: u32,
 }
 
 impl Rack {
@@ -78,6 +80,12 @@ impl Rack {
                 .build(&plan.path(&connection), available_signals(plan))
                 .expect("the plan was validated");
             let mut sender = Sender::new(law, path_entropy(&connection));
+            if plan.transport.recovery == Recovery::TrimNacks {
+                sender.use_sack(ctx.mtu);
+            }
+            if !plan.transport.load_balancing.is_stateless() {
+                sender.paths = Some(Box::new(plan.transport.load_balancing.start()));
+            }
             if plan.transport.coexistence {
                 sender.coexistence = Some(Box::new(Coexistence::new(now.to_nanos_floor())));
             }
@@ -135,6 +143,10 @@ impl Rack {
             ctx.discard(id);
             return;
         };
+        if sender.sack.is_some() {
+            self.on_sack_reply(ctx, endpoints, id, now);
+            return;
+        }
         let transport = &ctx.plan.transport;
         let update = update_scoreboard(sender, &reply, transport, now);
         let ack = build_ack(&mut ctx.telemetry, ctx.plan, sender, &update);
@@ -142,6 +154,9 @@ impl Rack {
         let hop_queue = ack.hops.records.iter().map(|record| record.queue).max();
         let (acked_seq, next_seq) = (ack.acked_seq, ack.next_seq);
         let congested = update_law(sender, &ack, &update, transport.plb.is_some());
+        if sender.paths.is_some() && reply.tag.kind() == PacketKind::Ack {
+            sender.report_path(Some(!reply.entropy), path_outcome(&reply), now);
+        }
         ctx.report.decisions += 1;
         ctx.report.decisions_with_telemetry += u64::from(reply.reflected_hops > 0);
         if let Some(plb) = &transport.plb {
@@ -152,28 +167,14 @@ impl Rack {
             }
         }
         sender.rto_deadline = now + rto(ctx, sender);
-        if ctx.logs_acks
-            && let Ok(watched) = ctx.plan.watched_connections.binary_search(&connection)
-        {
-            let row = DecisionRow {
-                time: now,
-                connection,
-                packet: reply.seq,
-                rtt: update.rtt,
-                marked: reply.tag.is_marked(),
-                hop_delay,
-                hop_queue,
-                window: sender.decision.window,
-            };
-            ctx.log_ack(watched, row, sender, reply.switches);
-        }
+        log_decision(ctx, sender, &update, (hop_delay, hop_queue), now);
         ctx.discard(id);
         self.finish_messages(ctx, endpoints, connection, now);
         self.update_connection(ctx, endpoints, connection, now);
     }
 
     /// Records a connection's fully acknowledged messages and releases the messages that depend on them.
-    fn finish_messages(
+    pub(super) fn finish_messages(
         &mut self,
         ctx: &mut ShardContext<'_>,
         endpoints: &mut Endpoints,
@@ -213,11 +214,17 @@ impl Rack {
             return;
         }
         sender.rto_timer = Picos::MAX;
+        if sender.sack.is_some() {
+            self.on_sack_rto(ctx, endpoints, connection, now);
+            return;
+        }
         if sender.in_flight > 0 && now >= sender.rto_deadline {
             let host_now = now.to_nanos_floor();
             ctx.report.timeouts += 1;
+            let bytes = ctx.plan.transport.mtu * u64::from(sender.in_flight);
             sender.on_rto();
-            sender.law.on_timeout(host_now);
+            sender.report_path(None, Outcome::TimedOut, now);
+            sender.law.on_timeout(&Timeout { now: host_now, bytes });
             if let Some(coexistence) = &mut sender.coexistence {
                 coexistence.on_timeout(host_now);
             }
@@ -279,7 +286,7 @@ impl Rack {
 
     /// Sets a connection's RTO timer unless an earlier timer is already set. When the earlier timer expires,
     /// it sets a new timer.
-    fn arm_rto(&mut self, sender: &mut Sender, connection: ConnectionId) {
+    pub(super) fn arm_rto(&mut self, sender: &mut Sender, connection: ConnectionId) {
         if sender.rto_deadline < sender.rto_timer {
             sender.rto_timer = sender.rto_deadline;
             self.timers.push(Reverse((sender.rto_deadline, Timer::Rto(connection))));
@@ -319,6 +326,9 @@ impl Rack {
             sender.next_send = now + pacing_delay(sender, ctx.arena[id].size);
             if sender.in_flight == 1 {
                 sender.rto_deadline = now + rto(ctx, sender);
+            }
+            if sender.sack.is_some() {
+                set_sack_deadline(ctx, sender);
             }
             self.arm_rto(sender, connection);
             self.enqueue_if_eligible(ctx, sender, connection, slot, priority, now);
@@ -366,7 +376,7 @@ fn update_scoreboard<'a>(
 
 /// Builds the ACK event that is passed to the law.
 #[inline]
-fn build_ack<'a>(
+pub(super) fn build_ack<'a>(
     telemetry: &'a mut Telemetry,
     plan: &Plan,
     sender: &Sender,
@@ -384,6 +394,7 @@ fn build_ack<'a>(
         bytes,
         // A CNP reports a marked packet that a different reply acknowledges.
         marked: if reply.tag.is_marked() { bytes.max(Bytes::new(1)) } else { Bytes::ZERO },
+        in_flight: mtu * u64::from(sender.in_flight),
         acked_seq: u64::from(sender.una) * mtu.get(),
         next_seq: u64::from(sender.next_seq) * mtu.get(),
         max_hop_delay,
@@ -401,7 +412,12 @@ fn build_ack<'a>(
 /// Passes an ACK and any loss to the law, and applies the law's decision. Returns whether the law considers
 /// the path congested, which only PLB needs to know.
 #[inline]
-fn update_law(sender: &mut Sender, ack: &Ack<'_>, update: &ReplyUpdate<'_>, uses_plb: bool) -> bool {
+pub(super) fn update_law(
+    sender: &mut Sender,
+    ack: &Ack<'_>,
+    update: &ReplyUpdate<'_>,
+    uses_plb: bool,
+) -> bool {
     sender.law.on_ack(ack);
     let congested = uses_plb && sender.law.is_congested(ack);
     update_coexistence(sender, ack, update.newly_lost);
@@ -436,15 +452,49 @@ fn new_data_packet(
         dst_slot: destination.slot,
         dst_pod: destination.pod,
         entropy: match ctx.plan.transport.load_balancing {
-            LoadBalancing::PerFlow => sender.entropy,
+            AnyPathPolicy::Ecmp(_) => sender.entropy,
             // A retransmission takes a different path from the original packet.
-            LoadBalancing::PerPacket => low32(hash_pair(sender.entropy, sender.transmitted)),
+            AnyPathPolicy::Spray(_) => low32(hash_pair(sender.entropy, sender.transmitted)),
+            _ => sender.choose_path(),
         },
         size: payload + ctx.data_overhead,
         records,
         tag,
         ..Packet::EMPTY
     })
+}
+
+/// Logs a law's decision after an ACK, if its connection is watched.
+#[inline]
+pub(super) fn log_decision(
+    ctx: &mut ShardContext<'_>,
+    sender: &Sender,
+    update: &ReplyUpdate<'_>,
+    (hop_delay, hop_queue): (Option<Nanos>, Option<Bytes>),
+    now: Picos,
+) {
+    let reply = update.reply;
+    let connection = reply.connection();
+    if ctx.logs_acks
+        && let Ok(watched) = ctx.plan.watched_connections.binary_search(&connection)
+    {
+        let row = DecisionRow {
+            time: now,
+            connection,
+            packet: reply.seq,
+            rtt: update.rtt,
+            marked: reply.tag.is_marked(),
+            hop_delay,
+            hop_queue,
+            window: sender.decision.window,
+        };
+        ctx.log_ack(watched, row, sender, reply.switches);
+    }
+}
+
+/// Returns what an ACK says about the path of the packet that caused it.
+pub(super) const fn path_outcome(reply: &Packet) -> Outcome {
+    if reply.tag.is_marked() { Outcome::Marked } else { Outcome::Good }
 }
 
 /// Moves a connection to another path.
@@ -480,7 +530,7 @@ fn update_coexistence(sender: &mut Sender, ack: &Ack<'_>, lost: u32) {
 /// Applies the law's current decision. A new pacing gap starts at the last send. Otherwise, a window below
 /// one packet would be paced by an outdated RTT, and a connection whose window has grown above one packet
 /// would still wait.
-fn apply_decision(sender: &mut Sender) {
+pub(super) fn apply_decision(sender: &mut Sender) {
     let gap = |pacing| match pacing {
         Pacing::Gap(gap) => Picos::from_nanos(gap),
         Pacing::Off | Pacing::Rate(_) => Picos::ZERO,

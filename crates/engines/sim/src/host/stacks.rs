@@ -11,7 +11,7 @@ use poseidon_plan::stack::{Arrival, Side, StackEndpoint, StackEvent, StackMessag
 use poseidon_plan::stack_factory::StackFactory;
 use poseidon_plan::switch::Stamp;
 use poseidon_plan::traffic::Amount;
-use poseidon_plan::transport::LoadBalancing;
+use poseidon_plan::transport::AnyPathPolicy;
 use poseidon_types::{Bytes, ConnectionId, HostId, MessageId, Nanos, Picos};
 use std::collections::BTreeMap;
 
@@ -244,8 +244,9 @@ impl StackHost {
             dst_slot: self.destination.slot,
             dst_pod: self.destination.pod,
             entropy: match ctx.plan.transport.load_balancing {
-                LoadBalancing::PerFlow => self.entropy,
-                LoadBalancing::PerPacket => low32(hash_pair(self.entropy, number)),
+                AnyPathPolicy::Spray(_) => low32(hash_pair(self.entropy, number)),
+                // A plan with stacks has no other policies.
+                _ => self.entropy,
             },
             size: narrow(size),
             records: ctx.telemetry.allocate_for_datagram(),

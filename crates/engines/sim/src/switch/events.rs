@@ -60,10 +60,12 @@ impl Switches {
             ctx.record_pause(node_port, tag.priority(), tag.is_xoff(), now);
         }
         let state = &mut self.ports[port];
-        if tag.is_xoff() {
-            state.paused |= bit;
-        } else {
-            state.paused &= !bit;
+        let before = state.paused;
+        state.paused = if tag.is_xoff() { before | bit } else { before & !bit };
+        if let Some(clock) = self.pauses.get_mut(port) {
+            clock.update(before, state.paused, now);
+        }
+        if !tag.is_xoff() {
             self.try_depart(ctx, switch, port, now);
         }
     }

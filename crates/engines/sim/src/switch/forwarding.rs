@@ -3,9 +3,9 @@
 use poseidon_plan::records::{DropCause, MarkRow};
 use poseidon_plan::switch::AnyMarkPolicy;
 use poseidon_policies::mark::Departure;
-use poseidon_types::{Bytes, Picos, PortId, QueueId};
+use poseidon_types::{BitRate, Bytes, Picos, PortId, QueueId};
 
-use super::{PortRole, Switch, Switches, to_u32};
+use super::{Port, PortRole, Switch, Switches, to_u32};
 use crate::context::ShardContext;
 use crate::packet::{Packet, PacketId, PacketKind};
 use crate::pfc::Admission;
@@ -81,14 +81,21 @@ impl Switches {
             | PacketKind::Cnp
             | PacketKind::Datagram
             | PacketKind::PendingAck
-            | PacketKind::Free => {}
+            | PacketKind::Trimmed => {}
         }
         false
     }
 
     /// Sends a packet immediately if its port is idle. Otherwise, queues or drops the packet.
     #[inline]
-    fn enqueue(&mut self, ctx: &mut ShardContext<'_>, switch: usize, port: usize, id: PacketId, now: Picos) {
+    pub(super) fn enqueue(
+        &mut self,
+        ctx: &mut ShardContext<'_>,
+        switch: usize,
+        port: usize,
+        id: PacketId,
+        now: Picos,
+    ) {
         let packet = &ctx.arena[id];
         let size = u64::from(packet.size);
         let state = &self.ports[port];
@@ -110,7 +117,7 @@ impl Switches {
             self.depart(ctx, switch, serving_port, queue, id, now);
             return;
         }
-        if !self.admit(ctx, switch, queue, id, now) {
+        if !self.admit(ctx, switch, port, queue, id, now) {
             return;
         }
         let queue = &mut self.queues[queue];
@@ -143,11 +150,12 @@ impl Switches {
         }
     }
 
-    /// Admits a packet to the buffer or drops it. Returns whether the packet was admitted.
+    /// Admits a packet to the buffer, or trims or drops it. Returns whether the packet was admitted.
     fn admit(
         &mut self,
         ctx: &mut ShardContext<'_>,
         switch: usize,
+        port: usize,
         queue: usize,
         id: PacketId,
         now: Picos,
@@ -157,9 +165,12 @@ impl Switches {
         let size = u64::from(size);
         let is_admitted = match &mut self.pfc {
             None => {
-                let queue_len = Bytes::new(self.queues[queue].queued_bytes);
+                let queue_len = self.queues[queue].queued_bytes;
                 let buffer = &self.switches[switch].buffer;
-                Bytes::new(size) <= buffer.free_space(Bytes::new(buffered_bytes), queue_len)
+                // The queue of a slow port counts several times, as if its buffer were smaller.
+                let divisor = u64::from(self.ports[port].divisor);
+                let free = buffer.free_space(Bytes::new(buffered_bytes), Bytes::new(queue_len * divisor));
+                Bytes::new(size * divisor) <= free
             }
             Some(pfc) => {
                 let in_port = first_port as usize + usize::from(in_port);
@@ -175,6 +186,9 @@ impl Switches {
             }
         };
         if !is_admitted {
+            if ctx.plan.switch.trim.is_some() {
+                return self.trim_or_drop(ctx, switch, port, queue, id, now);
+            }
             let port = self.port_of_queue(switch, queue);
             ctx.capture_drop(switch_id, port, id, now, DropCause::Buffer);
             ctx.drop_packet(switch_id, id, now, DropCause::Buffer);
@@ -284,9 +298,9 @@ impl Switches {
             let departure = Departure {
                 now,
                 sojourn_time: waited,
-                queue_len: Bytes::new(queue.queued_bytes),
+                queue_len: Bytes::new(queue.queued_bytes * u64::from(state.divisor)),
                 max_packet: ctx.largest_packet,
-                link_rate: state.wire.rate,
+                link_rate: nominal_rate(state),
                 random_seed: state.random_seed ^ now.get(),
             };
             if mark_policy.should_mark(&mut queue.mark_state, &departure) {
@@ -319,5 +333,14 @@ impl Switches {
             self.circuits[self.switches[switch].id.index()].sent_bytes += u64::from(packet.size);
         }
         state.free_at = ctx.transmit(&state.wire, id, now);
+    }
+}
+
+/// Returns the rate of a port's link according to the topology, to which marking thresholds apply.
+#[inline]
+fn nominal_rate(port: &Port) -> BitRate {
+    match port.divisor {
+        1 => port.wire.rate,
+        divisor => BitRate::from_bps(port.wire.rate.get().saturating_mul(u64::from(divisor))),
     }
 }

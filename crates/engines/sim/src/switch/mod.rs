@@ -7,7 +7,9 @@
 
 mod events;
 mod forwarding;
+mod pauses;
 mod sampling;
+mod trimming;
 
 use core::cmp::Reverse;
 use poseidon_plan::switch::{AnyBufferPolicy, AnyMarkPolicy, MarkDirection, Pause, Stamp};
@@ -22,7 +24,7 @@ use crate::hash::{hash_pair, splitmix64};
 use crate::network::SwitchRoutes;
 use crate::node::NodeId;
 use crate::packet::{Fifo, PacketId};
-use crate::pfc::Pfc;
+use crate::pfc::{PauseClock, Pfc};
 use crate::reverse_marking::ReverseMarking;
 use crate::wire::Wire;
 
@@ -43,6 +45,10 @@ pub(crate) struct Switches {
     circuits: Vec<Circuit>,
     /// Whether PFC, reverse marking or a rotor requires [`Self::preprocess_arrival`].
     needs_preprocessing: bool,
+    /// How long each port has been paused. Empty without PFC.
+    pauses: Vec<PauseClock>,
+    /// The number of packets that each port has trimmed. Empty without trimming.
+    trims: Vec<u64>,
     /// A scratch buffer for [`Self::prefetch`].
     queue_heads: Vec<PacketId>,
 }
@@ -75,6 +81,8 @@ struct Port {
     /// Whether the port's timer is set.
     is_armed: bool,
     role: PortRole,
+    /// The factor by which the rate, the buffer and the marking thresholds are smaller than the topology states.
+    divisor: u8,
     /// The seed for random decisions at this port.
     random_seed: u64,
 }
@@ -185,12 +193,20 @@ impl Switches {
             needs_preprocessing: plan.switch.pause != Pause::Off
                 || plan.switch.mark_direction != MarkDirection::Forward
                 || network.rotor().is_some(),
+            pauses: Vec::new(),
+            trims: Vec::new(),
             queue_heads: Vec::new(),
         };
         for id in ids {
             switches.add_switch(ctx, id);
         }
         let (switch_count, port_count) = (switches.switches.len(), switches.ports.len());
+        if switches.pfc.is_some() {
+            switches.pauses = vec![PauseClock::default(); port_count];
+        }
+        if plan.switch.trim.is_some() {
+            switches.trims = vec![0; port_count];
+        }
         switches.reverse_marking = ReverseMarking::new(plan.switch.mark_direction, switch_count, port_count);
         switches.arm_link_changes_and_samples(ctx);
         switches.start_circuits(ctx);
@@ -235,8 +251,15 @@ impl Switches {
         };
         let empty_queue =
             Queue { packets: Fifo::EMPTY, queued_bytes: 0, sent_bytes: 0, mark_state: MarkState::default() };
+        let slow_ports = &ctx.plan.slow_ports;
+        let slow = slow_ports.binary_search_by_key(&(id, port), |slow| (slow.switch, slow.port));
+        let divisor = slow.map_or(1, |index| slow_ports[index].divisor);
+        let mut wire = ctx.network.wire(id, port).with_impairment(ctx.impairments.find(id, port));
+        if divisor > 1 {
+            wire.slow_down(divisor, ctx.network.rates());
+        }
         self.ports.push(Port {
-            wire: ctx.network.wire(id, port).with_impairment(ctx.impairments.find(id, port)),
+            wire,
             free_at: Picos::ZERO,
             first_queue: to_u32(self.queues.len()),
             last_delay_ns: 0,
@@ -246,6 +269,7 @@ impl Switches {
             pfc_xoff: 0,
             is_armed: false,
             role,
+            divisor,
             random_seed: splitmix64(ctx.plan.seed ^ hash_pair(id.get(), port.get())),
         });
         self.queues.resize(self.queues.len() + queues as usize, empty_queue);

@@ -15,7 +15,7 @@ use super::send_context;
 use super::shared::Shared;
 use core::sync::atomic::Ordering::Relaxed;
 use poseidon_laws::coexistence::{self, Coexistence, CoexistenceAck};
-use poseidon_laws::{Ack, Decision, Law, Loss, Pacing};
+use poseidon_laws::{Ack, Decision, Law, Loss, Pacing, Timeout};
 use poseidon_types::{Bytes, Nanos, random};
 use std::sync::Arc;
 
@@ -152,6 +152,7 @@ impl<L: Law> FlowDriver<L> {
             rtt: signals.rtt,
             packets: u32::try_from(packets).unwrap_or(u32::MAX),
             bytes: Bytes::new(frame.acked_bytes),
+            in_flight: Bytes::new(frame.in_flight),
             // Every sent byte that is not in flight has been acknowledged or declared lost.
             acked_seq: self.sent_bytes.saturating_sub(frame.in_flight),
             next_seq: self.sent_bytes,
@@ -209,7 +210,7 @@ impl<L: Law> FlowDriver<L> {
     /// Handles persistent congestion.
     pub(crate) fn on_timeout(&mut self, now: Nanos) {
         increment(&self.flow.gauges.timeouts);
-        self.law.on_timeout(now);
+        self.law.on_timeout(&Timeout { now, bytes: Bytes::ZERO });
         if let Some(coexistence) = &mut self.coexistence {
             coexistence.on_timeout(now);
         }

@@ -7,7 +7,7 @@ use super::layout::columns;
 use super::network::{Channel, MapNetwork};
 use super::sampling::{FlowSpan, MapSamples};
 use crate::scenario::GroupedDigits;
-use poseidon_plan::transport::LoadBalancing;
+use poseidon_plan::transport::AnyPathPolicy;
 use poseidon_plan::{Plan, Topology};
 use poseidon_types::Picos;
 use serde::Serialize;
@@ -277,7 +277,7 @@ fn notes(plan: &Plan, network: &MapNetwork, flows: &Flows, samples: &MapSamples)
             GroupedDigits::from(flows.omitted())
         ));
     }
-    if plan.transport.load_balancing == LoadBalancing::PerPacket {
+    if plan.transport.load_balancing != AnyPathPolicy::ECMP {
         notes.push("Packets are sprayed. The path of a flow is only one of its equal-cost paths.".to_owned());
     }
     if plan.transport.plb.is_some() || !plan.link_changes.is_empty() {

@@ -21,8 +21,14 @@ use crate::summary::{PhaseSummary, Summary};
 use decisions::DecisionLog;
 use links::LinkLog;
 use message_log::{MessageLatency, MessageLog};
-use poseidon_plan::records::{DecisionRow, MessageRow, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink};
-use poseidon_plan::{Plan, Report};
+use poseidon_plan::deadlock::deadlocked_ports;
+use poseidon_plan::recording::NodePort;
+use poseidon_plan::records::{
+    DecisionRow, MessageRow, PauseTimeRow, PauseWaitRow, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
+    TrimRow,
+};
+use poseidon_plan::topology::Node;
+use poseidon_plan::{Plan, Report, SwitchPort};
 use poseidon_types::{ConnectionId, Picos};
 use queues::QueueLog;
 use rates::ReceiverLog;
@@ -50,6 +56,9 @@ pub struct Reducer<'a> {
     links: LinkLog,
     decisions: DecisionLog,
     messages: MessageLog<'a>,
+    trims: Vec<TrimRow>,
+    pause_times: Vec<PauseTimeRow>,
+    pause_waits: Vec<PauseWaitRow>,
 }
 
 impl<'a> Reducer<'a> {
@@ -65,6 +74,9 @@ impl<'a> Reducer<'a> {
             links: LinkLog::new(resolved),
             decisions: DecisionLog::new(resolved),
             messages: MessageLog::new(resolved),
+            trims: Vec::new(),
+            pause_times: Vec::new(),
+            pause_waits: Vec::new(),
         }
     }
 
@@ -163,8 +175,45 @@ impl<'a> Reducer<'a> {
         self.buffer_metrics(window, &mut values);
         self.link_metrics(&mut values);
         report_metrics(report, &mut values);
+        self.trim_metrics(report, &mut values);
+        self.pause_metrics(&mut values);
         summary.values.extend(values);
         summary
+    }
+
+    /// Adds the metrics of packet trimming, if switches trim packets.
+    fn trim_metrics(&self, report: &Report, values: &mut BTreeMap<String, f64>) {
+        if self.plan().switch.trim.is_none() {
+            return;
+        }
+        let mut put = |name: String, value: u64| values.insert(name, value as f64);
+        put("run.trimmed".into(), report.trimmed);
+        put("run.trimmed_last_hop".into(), report.trimmed_at_last_hop);
+        put("run.trimmed_port_max".into(), self.trims.iter().map(|row| row.trimmed).max().unwrap_or(0));
+        put("run.nacks".into(), report.nacks);
+        for queue in &self.resolved.queues {
+            let row = self.trims.iter().find(|row| SwitchPort::new(row.switch, row.port) == queue.port);
+            put(format!("{}.trimmed_packets", queue.name), row.map_or(0, |row| row.trimmed));
+        }
+    }
+
+    /// Adds the pause times of ports, if the scenario observes them.
+    fn pause_metrics(&self, values: &mut BTreeMap<String, f64>) {
+        if !self.resolved.measures_pauses {
+            return;
+        }
+        let times: Vec<f64> = self.pause_times.iter().map(|row| to_us(row.paused)).collect();
+        let longest = times.iter().copied().fold(0.0, f64::max);
+        values.insert("run.paused_ports".into(), times.len() as f64);
+        values.insert("run.paused_us".into(), times.iter().sum());
+        values.insert("run.paused_port_max_us".into(), longest);
+        values.insert("run.deadlocked_ports".into(), deadlocked_ports(&self.pause_waits).len() as f64);
+        for queue in &self.resolved.queues {
+            let port = NodePort::new(Node::Switch(queue.port.switch), queue.port.port);
+            let row = self.pause_times.iter().find(|row| row.port == port);
+            let paused = row.map_or(0.0, |row| to_us(row.paused));
+            values.insert(format!("{}.paused_us", queue.name), paused);
+        }
     }
 
     /// Adds the rate, fairness and decision metrics.
@@ -293,6 +342,18 @@ impl Sink for Reducer<'_> {
 
     fn record_received(&mut self, row: ReceivedRow) {
         self.messages.on_received(&row);
+    }
+
+    fn record_trims(&mut self, row: TrimRow) {
+        self.trims.push(row);
+    }
+
+    fn record_pause_time(&mut self, row: PauseTimeRow) {
+        self.pause_times.push(row);
+    }
+
+    fn record_pause_wait(&mut self, row: PauseWaitRow) {
+        self.pause_waits.push(row);
     }
 
     fn record_queue(&mut self, row: QueueRow) {

@@ -1,14 +1,15 @@
-//! Resolves link impairments, and changes of links during a run.
+//! Resolves link impairments, slow links, and changes of links during a run.
 
 use super::policies::resolve_impair;
 use crate::scenario::{
-    KeyPath, LinkChangeSpec, LinkEventSpec, LinkImpairmentSpec, OneOrMore, Scenario, SpecError,
+    KeyPath, LinkChangeSpec, LinkEventSpec, LinkImpairmentSpec, OneOrMore, Scenario, SlowLinkSpec, SpecError,
     SpecErrorKind, Subject, select_hosts, select_switches,
 };
 use poseidon_plan::Topology;
 use poseidon_plan::impairments::LinkImpairment;
 use poseidon_plan::link_changes::{LinkChange, LinkEvent};
 use poseidon_plan::patterns::Racks;
+use poseidon_plan::switch::SlowPort;
 use poseidon_plan::topology::Node;
 use poseidon_types::{PortId, SwitchId};
 
@@ -60,18 +61,18 @@ pub(super) fn resolve_link_changes(
     for (index, spec) in scenario.link_change.iter().enumerate() {
         let path = KeyPath::new(["link-change"]).join(index);
         let change = resolve_link_change(spec, topology, racks);
-        changes.push(change.map_err(|error| error.prepend_path(path.clone()).about(Subject::Key(path)))?);
+        changes.extend(change.map_err(|error| error.prepend_path(path.clone()).about(Subject::Key(path)))?);
     }
     changes.sort_by_key(|change| change.time);
     Ok(changes)
 }
 
-/// Resolves one link change. Key paths in errors are relative to its table.
+/// Resolves the changes of one table. Key paths in errors are relative to the table.
 fn resolve_link_change(
     spec: &LinkChangeSpec,
     topology: &Topology,
     racks: &Racks,
-) -> Result<LinkChange, SpecError> {
+) -> Result<Vec<LinkChange>, SpecError> {
     let event = match (spec.event, spec.rate, spec.delay) {
         (Some(LinkEventSpec::Down), None, None) => LinkEvent::Down,
         (Some(LinkEventSpec::Up), None, None) => LinkEvent::Up,
@@ -85,12 +86,72 @@ fn resolve_link_change(
         _ => return Err(SpecErrorKind::LinkEventOrRate.at_root()),
     };
     let link = LinkName { switch: &spec.switch, to: spec.to.as_deref(), port: spec.port };
-    let (switch, port) = select_link(&link, topology, racks)?;
-    if matches!((event, &topology.ports(switch)[port.index()].0), (LinkEvent::Delay(_), Node::Host(_))) {
-        let reason = "the delay of a link to a host cannot change; use a link between switches";
-        return Err(SpecErrorKind::InvalidInPlan(reason).at(["delay"]));
+    let mut changes = Vec::new();
+    for (switch, port) in select_links(&link, spec.all, topology, racks)? {
+        if matches!((event, &topology.ports(switch)[port.index()].0), (LinkEvent::Delay(_), Node::Host(_))) {
+            let reason = "the delay of a link to a host cannot change; use a link between switches";
+            return Err(SpecErrorKind::InvalidInPlan(reason).at(["delay"]));
+        }
+        changes.push(LinkChange { time: spec.at.0, switch, port, event });
     }
-    Ok(LinkChange { time: spec.at.0, switch, port, event })
+    Ok(changes)
+}
+
+/// Resolves the slow ports of a run, sorted by port.
+pub(super) fn resolve_slow_links(
+    scenario: &Scenario,
+    topology: &Topology,
+    racks: &Racks,
+) -> Result<Vec<SlowPort>, SpecError> {
+    let mut slow_ports: Vec<SlowPort> = Vec::new();
+    for (index, spec) in scenario.slow_link.iter().enumerate() {
+        let path = KeyPath::new(["slow-link"]).join(index);
+        let error = |error: SpecError| error.prepend_path(path.clone()).about(Subject::Key(path.clone()));
+        for (switch, port) in select_slow_ports(spec, topology, racks).map_err(error)? {
+            let slow_port = SlowPort { switch, port, divisor: spec.divisor };
+            match slow_ports.binary_search_by_key(&(switch, port), |other| (other.switch, other.port)) {
+                Ok(_) => {
+                    let reason = "two slow links apply to the same direction of a link";
+                    return Err(error(SpecErrorKind::InvalidInPlan(reason).at_root()));
+                }
+                Err(place) => slow_ports.insert(place, slow_port),
+            }
+        }
+    }
+    Ok(slow_ports)
+}
+
+/// Selects the ports of one slow link. Key paths in errors are relative to its table.
+fn select_slow_ports(
+    spec: &SlowLinkSpec,
+    topology: &Topology,
+    racks: &Racks,
+) -> Result<Vec<(SwitchId, PortId)>, SpecError> {
+    if spec.divisor < 2 {
+        return Err(SpecErrorKind::InvalidInPlan(
+            "the divisor is below 2; set it to 4 for a quarter of the rate",
+        )
+        .at(["divisor"]));
+    }
+    let link = LinkName { switch: &spec.switch, to: spec.to.as_deref(), port: spec.port };
+    let mut ports = select_links(&link, spec.all, topology, racks)?;
+    if !spec.one_way {
+        let backward: Vec<_> = ports.iter().filter_map(|port| reverse_port(*port, topology)).collect();
+        ports.extend(backward);
+    }
+    Ok(ports)
+}
+
+/// Returns the port at the other end of a link, if that end is a switch.
+fn reverse_port((switch, port): (SwitchId, PortId), topology: &Topology) -> Option<(SwitchId, PortId)> {
+    let Node::Switch(neighbor) = topology.ports(switch)[port.index()].0 else { return None };
+    // Parallel links between two switches have the same order at both ends.
+    let ports_to = |from: SwitchId, to: SwitchId| -> Vec<PortId> {
+        let ports = (0..).map(PortId::new).zip(topology.ports(from));
+        ports.filter(|(_, (node, _))| *node == Node::Switch(to)).map(|(port, _)| port).collect()
+    };
+    let rank = ports_to(switch, neighbor).iter().position(|other| *other == port)?;
+    ports_to(neighbor, switch).get(rank).map(|back| (neighbor, *back))
 }
 
 /// A scenario's name for a link: the switch at one end, and the node at the other end or the port.
@@ -98,6 +159,24 @@ struct LinkName<'a> {
     switch: &'a str,
     to: Option<&'a str>,
     port: Option<u32>,
+}
+
+/// Selects one link, or all links of a switch. Key paths in errors are relative to the table that names the link.
+fn select_links(
+    link: &LinkName<'_>,
+    all: bool,
+    topology: &Topology,
+    racks: &Racks,
+) -> Result<Vec<(SwitchId, PortId)>, SpecError> {
+    match (all, link.to, link.port) {
+        (false, ..) => Ok(vec![select_link(link, topology, racks)?]),
+        (true, None, None) => {
+            let switch = select_switch(link.switch, topology).map_err(|kind| kind.at(["switch"]))?;
+            let ports = (0..).map(PortId::new).zip(topology.ports(switch));
+            Ok(ports.map(|(port, _)| (switch, port)).collect())
+        }
+        (true, ..) => Err(SpecErrorKind::LinkToOrPort.at(["all"])),
+    }
 }
 
 /// Selects exactly one link. Key paths in errors are relative to the table that names the link.

@@ -15,7 +15,7 @@ use core::ops::Range;
 use file_failures::resolve_file_failures;
 use generations::Generations;
 use laws::{LawTable, check_laws, check_marks};
-use links::{resolve_link_changes, resolve_link_impairments};
+use links::{resolve_link_changes, resolve_link_impairments, resolve_slow_links};
 use network::{resolve_switch, resolve_telemetry_off, resolve_topology, resolve_transport};
 use poseidon_laws::BuildError;
 use poseidon_plan::patterns::{CollectiveRuns, Group, Racks, Traffic, TrafficClass};
@@ -45,6 +45,8 @@ pub struct ResolvedRun {
     pub classes: Vec<MessageClass>,
     /// The interval over which rates are averaged.
     pub bin: Picos,
+    /// Whether to measure the time for which PFC pauses ports.
+    pub measures_pauses: bool,
     /// Messages that start before this time do not count.
     pub messages_from: Picos,
     /// Messages that start at this time or later do not count. The run drains from this time to its end.
@@ -166,12 +168,18 @@ pub fn resolve(
     let phases = resolve_phases(scenario)?;
     let mut laws = LawTable::new(scenario);
     let network = TrafficNetwork { topology: &topology, racks: &racks, nodes: nodes.as_ref(), files };
-    let (traffic, groups) = generate_traffic(scenario, seed, &mut laws, &network, stop)?;
+    let (mut traffic, groups) = generate_traffic(scenario, seed, &mut laws, &network, stop)?;
     let mut link_changes = resolve_file_failures(scenario, &network)?;
     link_changes.extend(resolve_link_changes(scenario, &topology, &racks)?);
     check_observed_names(scenario, &groups)?;
     check_phase_flows(scenario, &groups)?;
     check_marks(scenario, &groups)?;
+    if scenario.switch.trim.is_some() {
+        // The first queue holds headers, ACKs and NACKs.
+        for connection in &mut traffic.connections {
+            connection.priority = connection.priority.saturating_add(1);
+        }
+    }
     let is_watched = |group: &&TrafficGroup| group.has_decisions || group.has_rates;
     let plan = Plan {
         seed,
@@ -180,7 +188,8 @@ pub fn resolve(
         telemetry_off: resolve_telemetry_off(scenario, &topology, &generations)?,
         switch_overrides: generations.overrides(scenario)?,
         topology: generations.apply_rates(&topology)?,
-        transport: resolve_transport(scenario),
+        slow_ports: resolve_slow_links(scenario, &topology, &racks)?,
+        transport: resolve_transport(scenario)?,
         laws: laws.params,
         stacks: laws.stacks,
         connections: traffic.connections,
@@ -212,6 +221,7 @@ pub fn resolve(
         links: Vec::new(),
         classes: Vec::new(),
         bin,
+        measures_pauses: scenario.observe.pauses,
         messages_from: scenario.observe.messages_from.0,
         measured_until: scenario.stop.0,
         node_numbers: nodes.as_ref().map(node_numbers),

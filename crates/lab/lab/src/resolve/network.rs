@@ -1,17 +1,19 @@
 //! Resolves a cell's network: topology, switches and transport.
 
 use super::generations::Generations;
-use super::policies::{resolve_buffer, resolve_mark};
+use super::policies::{resolve_buffer, resolve_mark, resolve_paths};
 use crate::files::{FileTopology, InputFiles};
 use crate::scenario::{
     EchoSpec, KeyPath, LinkSpec, MarkDirectionSpec, PlbSpec, Scenario, SpecError, SpecErrorKind, StampSpec,
-    Subject, TelemetryOffSpec, TopologySpec, select_switches,
+    Subject, TelemetryOffSpec, TopologySpec, TransportSpec, select_switches,
 };
 use poseidon_laws::AnyParams;
 use poseidon_laws::plb::PlbParams;
-use poseidon_plan::switch::{DelayCarrier, MarkDirection, Pause, RecordCarrier, Stamp, Switch, TelemetryOff};
+use poseidon_plan::switch::{
+    DelayCarrier, MarkDirection, Pause, RecordCarrier, Stamp, Switch, TelemetryOff, Trim,
+};
 use poseidon_plan::topology::{Chain, Edges, Rails, Tiers};
-use poseidon_plan::transport::{Acks, Echo, Eligibility, LoadBalancing, Recovery, Transport};
+use poseidon_plan::transport::{Acks, AnyPathPolicy, Echo, Eligibility, Recovery, Transport};
 use poseidon_plan::{Link, Topology};
 use poseidon_types::{Picos, Signals, SwitchId};
 use std::collections::BTreeSet;
@@ -92,8 +94,10 @@ pub(super) fn resolve_switch(scenario: &Scenario, laws: &[AnyParams]) -> Result<
     let path = KeyPath::new(["switch"]);
     Ok(Switch {
         pipeline: spec.pipeline.0,
-        priorities: spec.priorities,
+        // With trimming, one more queue holds headers, ACKs and NACKs.
+        priorities: spec.priorities.saturating_add(u8::from(spec.trim.is_some())),
         buffer: resolve_buffer(&spec.buffer, &path)?,
+        trim: spec.trim.map(|trim| Trim { size: trim.size.0 }),
         pause: spec.pfc.map_or(Pause::Off, |pfc| Pause::Pfc {
             memory: pfc.memory.0,
             alpha: pfc.alpha.0,
@@ -164,17 +168,38 @@ fn switch_error(kind: SpecErrorKind, key: &str) -> SpecError {
     kind.at_path(path.clone()).about(Subject::Key(path))
 }
 
-pub(super) fn resolve_transport(scenario: &Scenario) -> Transport {
+/// Resolves the path policy of `transport.paths` or `transport.spray`.
+fn resolve_load_balancing(spec: &TransportSpec) -> Result<AnyPathPolicy, SpecError> {
+    let path = KeyPath::new(["transport"]);
+    match &spec.paths {
+        None if spec.spray => Ok(AnyPathPolicy::SPRAY),
+        None => Ok(AnyPathPolicy::ECMP),
+        Some(_) if spec.spray => {
+            let reason = "transport.spray and transport.paths both choose paths; leave out transport.spray";
+            Err(SpecErrorKind::InvalidInPlan(reason).at_path(path.join("spray")))
+        }
+        Some(paths) => resolve_paths(paths, &path),
+    }
+}
+
+pub(super) fn resolve_transport(scenario: &Scenario) -> Result<Transport, SpecError> {
     let spec = &scenario.transport;
-    Transport {
+    let trims = scenario.switch.trim.is_some();
+    Ok(Transport {
         mtu: spec.mtu.0,
         header: spec.header.0,
         ack: spec.ack.0,
         eligibility: if spec.round_up { Eligibility::Ceil } else { Eligibility::Floor },
         min_rto: spec.min_rto.0,
         first_rto: spec.first_rto.0,
-        recovery: if spec.go_back_n { Recovery::GoBackN } else { Recovery::Selective { reordering: 3 } },
-        acks: if spec.ack_every > 1 {
+        recovery: match (trims, spec.go_back_n) {
+            (true, _) => Recovery::TrimNacks,
+            (false, true) => Recovery::GoBackN,
+            (false, false) => Recovery::Selective { reordering: 3 },
+        },
+        acks: if trims {
+            Acks::CoalescedBytes { bytes: spec.ack_bytes.0 }
+        } else if spec.ack_every > 1 {
             Acks::Coalesced { packets: spec.ack_every, delay: spec.ack_delay.0 }
         } else {
             Acks::EveryPacket
@@ -184,13 +209,13 @@ pub(super) fn resolve_transport(scenario: &Scenario) -> Transport {
             EchoSpec::UntilReduced => Echo::UntilReduced,
             EchoSpec::Notification => Echo::Notification { gap: spec.notification_gap.0 },
         },
-        ack_priority: spec.acks_first.then_some(0),
-        load_balancing: if spec.spray { LoadBalancing::PerPacket } else { LoadBalancing::PerFlow },
+        ack_priority: (spec.acks_first || trims).then_some(0),
+        load_balancing: resolve_load_balancing(spec)?,
         plb: match spec.plb {
             PlbSpec::Off => None,
             PlbSpec::Falcon => Some(PlbParams::FALCON),
             PlbSpec::Linux => Some(PlbParams::LINUX),
         },
         coexistence: spec.coexistence,
-    }
+    })
 }

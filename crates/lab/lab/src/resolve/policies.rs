@@ -4,6 +4,7 @@ use super::laws::set_parameters;
 use crate::scenario::{KeyPath, ParameterOwner, PolicySpec, SpecError, SpecErrorKind, Suggestion};
 use poseidon_plan::impairments::{AnyImpairPolicy, IMPAIR_POLICIES};
 use poseidon_plan::switch::{AnyBufferPolicy, AnyMarkPolicy, BUFFER_POLICIES, MARK_POLICIES};
+use poseidon_plan::transport::{AnyPathPolicy, PATH_POLICIES};
 
 /// Resolves a switch policy and its parameters. `$kind` is both the kind of policy and its key in the table at `$path`.
 macro_rules! resolve_policy {
@@ -32,6 +33,11 @@ pub(super) fn resolve_buffer(spec: &PolicySpec, path: &KeyPath) -> Result<AnyBuf
 /// Resolves the marking policy of the table at `path`.
 pub(super) fn resolve_mark(spec: &PolicySpec, path: &KeyPath) -> Result<AnyMarkPolicy, SpecError> {
     resolve_policy!(spec, path, AnyMarkPolicy, MARK_POLICIES, "mark")
+}
+
+/// Resolves the path policy of the table at `path`.
+pub(super) fn resolve_paths(spec: &PolicySpec, path: &KeyPath) -> Result<AnyPathPolicy, SpecError> {
+    resolve_policy!(spec, path, AnyPathPolicy, PATH_POLICIES, "paths")
 }
 
 /// Resolves the impairment policy of the table at `path`.

@@ -38,8 +38,8 @@ pub use text::{HostTime, OneOrMore, Rate, Ratio, Scalar, Scalars, Size, Time, Un
 pub use claim::{ClaimSpec, Comparison, FigureKind, FigureSpec};
 pub use network::{
     EchoSpec, GenerationSpec, LinkChangeSpec, LinkEventSpec, LinkImpairmentSpec, LinkSpec, MarkDirectionSpec,
-    PfcSpec, PlbSpec, PolicySpec, StampSpec, SwitchSpec, TelemetryOffSpec, TopologyFormatSpec, TopologySpec,
-    TransportSpec,
+    PfcSpec, PlbSpec, PolicySpec, SlowLinkSpec, StampSpec, SwitchSpec, TelemetryOffSpec, TopologyFormatSpec,
+    TopologySpec, TransportSpec, TrimSpec,
 };
 pub use traffic::{DestinationSpec, FlowFormatSpec, PhaseSpec, StartUnitSpec, TrafficKind, TrafficSpec};
 
@@ -93,6 +93,9 @@ pub struct Scenario {
     /// Links that lose, delay or reorder packets.
     #[serde(default)]
     pub impairment: Vec<LinkImpairmentSpec>,
+    /// Links that are slower than the topology states.
+    #[serde(default)]
+    pub slow_link: Vec<SlowLinkSpec>,
     /// Host transport settings.
     #[serde(default)]
     pub transport: TransportSpec,
@@ -222,6 +225,8 @@ pub struct ObserveSpec {
     /// The switches whose links are measured, each with a name of your choice: `"leaf[0-7]"`. Counts the bytes that the
     /// switches send on each link.
     pub links: BTreeMap<String, OneOrMore>,
+    /// Whether to measure the time for which PFC pauses ports, and deadlocks of flow control (default: false).
+    pub pauses: bool,
     /// Message classes by size, each with a name of your choice. Metric names begin with the class name.
     pub classes: BTreeMap<String, ClassSpec>,
 }
@@ -252,6 +257,7 @@ impl Default for ObserveSpec {
             queues: BTreeMap::new(),
             buffers: BTreeMap::new(),
             links: BTreeMap::new(),
+            pauses: false,
             classes: BTreeMap::new(),
         }
     }

@@ -160,6 +160,9 @@ pub struct SwitchSpec {
     pub mark_direction: MarkDirectionSpec,
     /// For `reverse-per-flow`, the number of counters for marks that are waiting for an ACK (default: 4096).
     pub mark_counters: u32,
+    /// Packet trimming: `{ size = "64 B" }`; off by default. Ports then have one more queue, for headers, ACKs and NACKs,
+    /// and hosts retransmit the packets that NACKs report. Not available with PFC.
+    pub trim: Option<TrimSpec>,
     /// Priority flow control (PFC); off by default.
     pub pfc: Option<PfcSpec>,
     /// The telemetry that switches write into packets (default: auto).
@@ -181,6 +184,7 @@ impl Default for SwitchSpec {
             mark: PolicySpec::new("off", &[]),
             mark_direction: MarkDirectionSpec::Forward,
             mark_counters: 4_096,
+            trim: None,
             pfc: None,
             stamp: StampSpec::Auto,
             stamping: None,
@@ -225,8 +229,8 @@ fn default_true() -> bool {
     true
 }
 
-/// A change to one link during the run, in both directions. Set one of `event`, `rate` and `delay`, and either `to` or
-/// `port`.
+/// A change to one link during the run, in both directions. Set one of `event`, `rate` and `delay`, and one of `to`,
+/// `port` and `all`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LinkChangeSpec {
@@ -238,6 +242,9 @@ pub struct LinkChangeSpec {
     pub to: Option<String>,
     /// The port of the link on `switch`. Ports to hosts come first, then ports to lower and to higher tiers.
     pub port: Option<u32>,
+    /// Whether all links of `switch` change, as when the switch fails (default: false).
+    #[serde(default)]
+    pub all: bool,
     /// Whether the link fails or recovers.
     pub event: Option<LinkEventSpec>,
     /// The new rate of the link.
@@ -258,6 +265,33 @@ pub struct LinkImpairmentSpec {
     pub port: Option<u32>,
     /// What the link does to packets: `{ policy = "random-loss", probability = 0.01 }`. Not available with PFC.
     pub impair: PolicySpec,
+}
+
+/// A link that is slower than the topology states, with smaller buffers and marking thresholds. Set one of `to`, `port`
+/// and `all`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SlowLinkSpec {
+    /// The switch at one end of the link: `"core0"`.
+    pub switch: String,
+    /// The switch or host at the other end: `"agg1"`, `"rack0.host3"`.
+    pub to: Option<String>,
+    /// The port of the link on `switch`. Ports to hosts come first, then ports to lower and to higher tiers.
+    pub port: Option<u32>,
+    /// Whether all links of `switch` are slow (default: false).
+    #[serde(default)]
+    pub all: bool,
+    /// The factor by which the rate, the buffer and the marking thresholds of the ports are smaller (default: 4).
+    #[serde(default = "default_divisor")]
+    pub divisor: u8,
+    /// Whether only the direction that leaves `switch` is slow (default: false). A link to a host is always slow in only
+    /// this direction.
+    #[serde(default)]
+    pub one_way: bool,
+}
+
+fn default_divisor() -> u8 {
+    4
 }
 
 /// A link failure or recovery.
@@ -328,6 +362,20 @@ pub enum MarkDirectionSpec {
     ReversePerPort,
 }
 
+/// Packet trimming.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TrimSpec {
+    /// The size of a trimmed packet (default: 64 B).
+    pub size: Size,
+}
+
+impl Default for TrimSpec {
+    fn default() -> Self {
+        Self { size: WithUnit(Bytes::new(64)) }
+    }
+}
+
 /// Priority flow control.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -354,7 +402,7 @@ pub enum StampSpec {
 }
 
 /// Host transport settings. The defaults match Poseidon's evaluation.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct TransportSpec {
     /// The payload of a full-sized packet (default: 4096 B).
@@ -375,14 +423,19 @@ pub struct TransportSpec {
     pub ack_every: u32,
     /// The maximum time that a receiver delays an ACK to cover several packets (default: 8 us).
     pub ack_delay: HostTime,
+    /// The number of bytes per ACK, including headers, with `switch.trim` (default: 16 KiB). Replaces `ack-every`. A
+    /// marked packet and a packet that requests an ACK trigger an immediate ACK.
+    pub ack_bytes: Size,
     /// Whether ACKs use the queue with the highest priority (default: false).
     pub acks_first: bool,
     /// How receivers echo marks (default: exact).
     pub echo: EchoSpec,
     /// The minimum time between two notifications, for `echo = "notification"` (default: 50 us).
     pub notification_gap: HostTime,
-    /// Whether each packet takes a random path (default: false).
+    /// Whether each packet takes a random path (default: false). The same as `paths = { policy = "spray" }`.
     pub spray: bool,
+    /// How senders choose paths: `{ policy = "reps", paths = 128 }` (default: `{ policy = "ecmp" }`).
+    pub paths: Option<PolicySpec>,
     /// Whether connections move away from congested paths (PLB; default: off).
     pub plb: PlbSpec,
     /// Whether Poseidon flows keep their share when they compete with buffer-filling flows (default: false).
@@ -425,10 +478,12 @@ impl Default for TransportSpec {
             go_back_n: false,
             ack_every: 1,
             ack_delay: WithUnit(Nanos::from_micros(8)),
+            ack_bytes: WithUnit(Bytes::new(16_384)),
             acks_first: false,
             echo: EchoSpec::Exact,
             notification_gap: WithUnit(Nanos::from_micros(50)),
             spray: false,
+            paths: None,
             plb: PlbSpec::Off,
             coexistence: false,
         }

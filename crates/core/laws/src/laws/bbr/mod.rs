@@ -45,7 +45,7 @@ use self::delivery_rate::DeliveryRateSampler;
 use self::max_filter::MaxFilter;
 use self::probe_bw::PACING_GAIN_CYCLE;
 use self::startup::HIGH_GAIN;
-use crate::event::{Ack, Loss};
+use crate::event::{Ack, Loss, Timeout};
 use crate::law::{Decision, Law, LawDefinition, MAX_RTT, Pacing, Path};
 use crate::params::params;
 use crate::parts::float::{bytes, bytes_per_ns, clamp, ns, packets, to_nanos, to_window};
@@ -227,10 +227,10 @@ impl Law for Bbr {
     ///
     /// The first ACK ends the round that started with the timeout. The second round is the first after the loss is
     /// repaired.
-    fn on_timeout(&mut self, now: Nanos) {
+    fn on_timeout(&mut self, timeout: &Timeout) {
         self.save_window();
         (self.recovery_rounds, self.packet_conservation, self.loss_in_phase) = (2, false, true);
-        self.round_start = now.get();
+        self.round_start = timeout.now.get();
         self.window = 1.0;
         // The full bandwidth from before the timeout may no longer be valid (bbr_set_state).
         self.full_bandwidth = 0.0;

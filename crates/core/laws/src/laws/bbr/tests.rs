@@ -309,7 +309,7 @@ fn a_loss_keeps_the_rate_and_a_timeout_cuts_the_window_for_two_rounds() {
         link.step();
     }
     assert!(link.law.window >= window.min(link.law.target_in_flight(2.0)));
-    link.law.on_timeout(Nanos::new(link.now));
+    link.law.on_timeout(&Timeout { now: Nanos::new(link.now), bytes: Bytes::ZERO });
     assert_eq!(link.law.decision().window, Packets::ONE);
     let end = link.now + 20 * MS;
     link.run_until(end);

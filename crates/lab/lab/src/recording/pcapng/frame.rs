@@ -70,9 +70,11 @@ impl<'a> FrameBuilder<'a> {
     pub(super) fn build(&self, packet: &CapturedPacket) -> Frame {
         match packet.kind {
             CapturedKind::Pause | CapturedKind::Resume => pfc_frame(packet),
-            CapturedKind::Data | CapturedKind::Ack | CapturedKind::Nack | CapturedKind::Cnp => {
-                self.tcp_frame(packet)
-            }
+            CapturedKind::Data
+            | CapturedKind::Trimmed
+            | CapturedKind::Ack
+            | CapturedKind::Nack
+            | CapturedKind::Cnp => self.tcp_frame(packet),
         }
     }
 
@@ -85,7 +87,7 @@ impl<'a> FrameBuilder<'a> {
 
     fn tcp_frame(&self, packet: &CapturedPacket) -> Frame {
         let connection = self.plan.connections[packet.connection.index()];
-        let is_data = packet.kind == CapturedKind::Data;
+        let is_data = packet.kind.is_from_sender();
         let (from, to) =
             if is_data { (connection.from, connection.to) } else { (connection.to, connection.from) };
         let options = self.tcp_options(packet);
@@ -109,7 +111,7 @@ impl<'a> FrameBuilder<'a> {
     fn tcp_header(&self, packet: &CapturedPacket, options: &[u8]) -> [u8; TCP_HEADER] {
         let sender_ports = u32::from(RECEIVER_PORT) - FIRST_SENDER_PORT;
         let sender_port = low16((FIRST_SENDER_PORT + packet.connection.get() % sender_ports) as usize);
-        let is_data = packet.kind == CapturedKind::Data;
+        let is_data = packet.kind.is_from_sender();
         let (source, destination) =
             if is_data { (sender_port, RECEIVER_PORT) } else { (RECEIVER_PORT, sender_port) };
         let (sequence, acknowledgement) = if is_data {
@@ -143,7 +145,7 @@ impl<'a> FrameBuilder<'a> {
         let mut options = Vec::new();
         if let CapturedTelemetry::MaxHopDelay { path, reflected } = packet.telemetry {
             let code = |delay: MaxHopDelay| tcp_option::SCALE.encode_delay_u16(delay.worst);
-            let is_reply = packet.kind != CapturedKind::Data;
+            let is_reply = !packet.kind.is_from_sender();
             let repr = tcp_option::Repr {
                 ids: tcp_option::Ids::default(),
                 max_hop_delay: code(path),
@@ -181,7 +183,7 @@ fn hop_record_header(packet: &CapturedPacket, has_header: bool) -> Vec<u8> {
 }
 
 fn ipv4_header(packet: &CapturedPacket, from: HostId, to: HostId, length: u16) -> [u8; IPV4_HEADER] {
-    let is_data = packet.kind == CapturedKind::Data;
+    let is_data = packet.kind.is_from_sender();
     let ecn = match (is_data, packet.marked) {
         (true, true) => CE,
         (true, false) => ECT_0,
@@ -236,6 +238,7 @@ fn comment(packet: &CapturedPacket, plan: &Plan) -> String {
     match packet.kind {
         CapturedKind::Nack => parts.push("NACK".to_owned()),
         CapturedKind::Cnp => parts.push("CNP".to_owned()),
+        CapturedKind::Trimmed => parts.push("trimmed".to_owned()),
         CapturedKind::Data if packet.marked => parts.push("marked (CE)".to_owned()),
         CapturedKind::Data | CapturedKind::Ack | CapturedKind::Pause | CapturedKind::Resume => {}
     }
@@ -246,7 +249,7 @@ fn comment(packet: &CapturedPacket, plan: &Plan) -> String {
             if path.hops > 0 {
                 parts.push(format!("largest hop delay {} over {} hops", path.worst, path.hops));
             }
-            if packet.kind != CapturedKind::Data && reflected.hops > 0 {
+            if !packet.kind.is_from_sender() && reflected.hops > 0 {
                 parts.push(format!("echo {} over {} hops", reflected.worst, reflected.hops));
             }
         }
