@@ -63,6 +63,7 @@ const NAMES: &[&[u8]] = &[
     b"cubic",
     b"bbr",
     b"retcp",
+    b"nscc",
     b"fixed",
 ];
 const PARAMS: &[&[u8]] = &[

@@ -181,6 +181,7 @@ fn alone_in_c() -> (Box<poseidon_flow>, Vec<poseidon_ack>) {
 #[bench::cubic(in_rust("cubic"))]
 #[bench::bbr(in_rust("bbr"))]
 #[bench::retcp(in_rust("retcp"))]
+#[bench::nscc(in_rust("nscc"))]
 #[bench::fixed(in_rust("fixed"))]
 fn rust((mut law, acks): (AnyLaw, Vec<Ack<'static>>)) -> AnyLaw {
     for ack in &acks {
@@ -214,6 +215,7 @@ fn process_acks<T>((mut law, acks): (Box<T>, Vec<poseidon_ack>), on_ack: OnAck<T
 #[bench::cubic(in_c("cubic"))]
 #[bench::bbr(in_c("bbr"))]
 #[bench::retcp(in_c("retcp"))]
+#[bench::nscc(in_c("nscc"))]
 #[bench::fixed(in_c("fixed"))]
 fn c(input: (Box<poseidon_law>, Vec<poseidon_ack>)) -> Box<poseidon_law> {
     process_acks(input, poseidon_law_on_ack)

@@ -98,6 +98,7 @@ macro_rules! law_list {
             cubic::Cubic,
             bbr::Bbr,
             retcp::Retcp,
+            nscc::Nscc,
             fixed::Fixed,
         }
     };

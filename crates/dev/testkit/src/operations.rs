@@ -132,6 +132,8 @@ const PARAMETER_VALUES: &[&str] = &[
     "max-hop-delay",
     "rtt",
     "brownfield",
+    "largest-window",
+    "bdp",
 ];
 
 /// Returns random valid parameters: the defaults or a preset, with up to eight changes.

@@ -9,7 +9,7 @@ use poseidon_plan::joins::Joins;
 use poseidon_plan::link_changes::{LinkChange, LinkEvent};
 use poseidon_plan::switch::{AnyMarkPolicy, DelayCarrier, MarkDirection, Pause, Shared, Stamp, Switch};
 use poseidon_plan::traffic::{Amount, Connection, Message};
-use poseidon_plan::transport::{Acks, AnyPathPolicy, Echo, Eligibility, Recovery, Transport};
+use poseidon_plan::transport::{Acks, AnyPathPolicy, Echo, Eligibility, PathFilter, Recovery, Transport};
 use poseidon_plan::{Link, Plan, SwitchPort, Topology};
 use poseidon_types::{BitRate, Bytes, ConnectionId, Fraction, HostId, Nanos, Picos, PortId, SwitchId};
 
@@ -53,6 +53,8 @@ pub fn plan(topology: Topology, law: &str, endpoints: &[(u32, u32)]) -> Plan {
             load_balancing: AnyPathPolicy::ECMP,
             plb: None,
             coexistence: false,
+            credits: None,
+            path_filter: PathFilter::Each,
         },
         laws: vec![AnyParams::for_law(law).expect("the law is registered")],
         stacks: Vec::new(),

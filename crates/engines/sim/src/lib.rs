@@ -21,6 +21,7 @@
 //! | an ACK carries a mark back | `reverse_marking::ReverseMarking` |
 //! | telemetry is written and read | `telemetry::Telemetry` |
 //! | the receiver acknowledges the packet | `receiver::Receiver::on_data`, `host::Rack::on_data` |
+//! | a receiver grants credit | `host::Rack::on_pull_timer`, `credits::pacer::Pacer::next_pull` |
 //! | the law processes the ACK | `host::Rack::on_reply` |
 //! | a real transport stack sends or receives a datagram | `host::Rack::dequeue_datagram`, `host::Rack::on_datagram` |
 
@@ -29,6 +30,7 @@ mod byte_codec;
 mod calendar;
 mod circuit;
 mod context;
+mod credits;
 mod datagrams;
 mod exchange;
 mod hash;
@@ -40,6 +42,7 @@ mod network;
 mod node;
 mod out_of_order;
 mod packet;
+mod path_filter;
 mod pfc;
 #[cfg(feature = "mpi")]
 mod ranks;

@@ -35,7 +35,7 @@ pub(crate) enum PacketKind {
     Ack,
     /// Asks the sender to go back to the first missing packet, or reports a trimmed packet.
     Nack,
-    /// A congestion notification packet.
+    /// A congestion notification packet, or a credit packet.
     Cnp,
     /// A PFC frame that pauses or resumes one priority at a neighbour.
     Pause,
@@ -161,6 +161,17 @@ impl PacketTag {
         self.0 = self.0 & !FLAG | (circuit_up as u8) << 4;
     }
 
+    /// Returns whether a control packet carries credit or asks for it. Otherwise, it is a CNP.
+    #[inline]
+    pub(crate) const fn is_credit(self) -> bool {
+        self.0 & FLAG != 0
+    }
+
+    #[inline]
+    pub(crate) const fn set_credit(&mut self, credit: bool) {
+        self.0 = self.0 & !FLAG | (credit as u8) << 4;
+    }
+
     /// Returns whether a PFC frame pauses (XOFF) its priority. Otherwise, the frame resumes the priority
     /// (XON).
     #[inline]
@@ -192,7 +203,8 @@ pub(crate) struct Packet {
     /// from its receiver.
     pub(crate) seq: u32,
     /// For a reply, every packet below this sequence number has arrived. For a datagram, its
-    /// [slot](Self::datagram_slot).
+    /// [slot](Self::datagram_slot). With credits: for data and requests, the sender's demand, and for a pull packet,
+    /// the receiver's total, in quanta.
     pub(crate) cumulative_ack: u32,
     /// The destination's rack, slot within the rack, and pod.
     pub(crate) dst_rack: u32,

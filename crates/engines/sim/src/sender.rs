@@ -10,7 +10,9 @@ use poseidon_policies::path::PathSelector;
 use poseidon_types::{Bytes, MessageId, Nanos, Picos};
 use std::collections::VecDeque;
 
+use crate::credits::sender::SendCredit;
 use crate::hash::{hash_pair, low32, splitmix64};
+use crate::path_filter::DelayFilter;
 pub(crate) use sack::{LostPacket, SackScoreboard};
 
 /// A message that has not been fully acknowledged.
@@ -86,6 +88,10 @@ pub(crate) struct Sender {
     pub(crate) plb: Plb,
     /// The coexistence policy, if enabled. The policy is boxed because few runs use it.
     pub(crate) coexistence: Option<Box<Coexistence>>,
+    /// The filter of delays, if it is on.
+    pub(crate) delay_filter: Option<Box<DelayFilter>>,
+    /// The credit of the receiver, if senders wait for credits.
+    pub(crate) credit: Option<Box<SendCredit>>,
     /// The path policy, if it has state.
     pub(crate) paths: Option<Box<PathSelector>>,
     /// The scoreboard of a sender that learns of losses from NACKs and timeouts. It replaces `scoreboard` and
@@ -165,6 +171,8 @@ impl Sender {
             law,
             plb: Plb::default(),
             coexistence: None,
+            delay_filter: None,
+            credit: None,
             paths: None,
             sack: None,
             implicit_scoreboard: true,
@@ -191,6 +199,12 @@ impl Sender {
 
     pub(crate) fn has_data(&self) -> bool {
         self.next_seq < self.end_seq || !self.retransmit_queue.is_empty()
+    }
+
+    /// Returns the number of new packets and of lost packets that wait to be sent.
+    pub(crate) fn waiting_packets(&self) -> (u32, u32) {
+        let lost = u32::try_from(self.retransmit_queue.len()).unwrap_or(u32::MAX);
+        (self.end_seq - self.next_seq, lost)
     }
 
     /// Removes and returns the first message if it is fully acknowledged.

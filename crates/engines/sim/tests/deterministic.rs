@@ -100,6 +100,12 @@ fn assert_feature_exercised(name: &str, plan: &Plan, report: &Report, rows: &Mem
         }
         "spraying" => plan.watched_ports.iter().all(|uplink| sent(*uplink) > Some(100_000)),
         "trimming" => report.trimmed > 50 && report.nacks > 50 && report.retransmitted > 50 && finished == 12,
+        "credits" => {
+            let mut without = plan.clone();
+            without.transport.credits = None;
+            let (without, _) = run(threads(1), &without);
+            finished == 12 && report.trimmed > 0 && report.retransmitted * 2 < without.retransmitted
+        }
         "slow-links" => {
             let mut equal = plan.clone();
             equal.slow_ports.clear();

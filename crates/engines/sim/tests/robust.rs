@@ -15,7 +15,9 @@ use poseidon_plan::switch::{
 };
 use poseidon_plan::topology::{Chain, Edge, Edges, Node, Rails, Rotor, Tiers};
 use poseidon_plan::traffic::{Amount, Connection, Dependency, Event, Message};
-use poseidon_plan::transport::{Acks, AnyPathPolicy, Echo, Eligibility, PATH_POLICIES, Recovery, Transport};
+use poseidon_plan::transport::{
+    Acks, AnyPathPolicy, Echo, Eligibility, PATH_POLICIES, PathFilter, Recovery, Transport,
+};
 use poseidon_plan::{Backend, Link, Plan, Report, Topology};
 use poseidon_sim::Simulator;
 use poseidon_testkit::{SplitMix64, plans};
@@ -461,6 +463,8 @@ fn random_transport(rng: &mut SplitMix64, priorities: u8, may_be_invalid: bool) 
         load_balancing: *rng.pick(&[AnyPathPolicy::ECMP, AnyPathPolicy::SPRAY]),
         plb: *rng.pick(&[None, Some(PlbParams::LINUX), Some(PlbParams::FALCON)]),
         coexistence: rng.below(4) == 0,
+        credits: None,
+        path_filter: PathFilter::Each,
     }
 }
 

@@ -25,7 +25,9 @@ use poseidon_plan::switch::{
 };
 use poseidon_plan::topology::{Chain, Edge, Rails, Rotor, Tiers};
 use poseidon_plan::traffic::{Amount, Connection, Dependency, Event, Message};
-use poseidon_plan::transport::{Acks, AnyPathPolicy, Echo, Eligibility, Recovery, Transport};
+use poseidon_plan::transport::{
+    Acks, AnyPathPolicy, Credits, Echo, Eligibility, PathFilter, Recovery, Transport,
+};
 use poseidon_plan::{Link, Plan, SwitchPort, Topology};
 use poseidon_types::params::ParamInfo;
 use sha2::{Digest, Sha256};
@@ -406,6 +408,8 @@ fn write_transport(transport: &Transport, out: &mut dyn Write) -> fmt::Result {
         load_balancing,
         plb,
         coexistence,
+        credits,
+        path_filter,
     } = transport;
     let (mtu, header, ack) = (mtu.get(), header.get(), ack.get());
     writeln!(out, "transport mtu-bytes {mtu} header-bytes {header} ack-bytes {ack}")?;
@@ -451,7 +455,19 @@ fn write_transport(transport: &Transport, out: &mut dyn Write) -> fmt::Result {
         ),
     }?;
     // Older plans lack this field. Omitting the field when coexistence is off keeps their hashes valid.
-    if *coexistence { writeln!(out, "coexistence on") } else { Ok(()) }
+    if *coexistence {
+        writeln!(out, "coexistence on")?;
+    }
+    if let Some(Credits { pull, rate, window, oversubscription, network_rtt }) = credits {
+        let (pull, rate, window) = (pull.get(), rate.q32(), window.q32());
+        write!(out, "credits pull-bytes {pull} rate-q32 {rate} window-q32 {window} ")?;
+        writeln!(out, "oversubscription {oversubscription} network-rtt-ns {}", network_rtt.get())?;
+    }
+    match path_filter {
+        PathFilter::Each => Ok(()),
+        PathFilter::Median => writeln!(out, "path-filter median"),
+        PathFilter::Max => writeln!(out, "path-filter max"),
+    }
 }
 
 fn write_group(group: &TrafficGroup, out: &mut dyn Write) -> fmt::Result {

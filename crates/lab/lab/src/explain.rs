@@ -8,7 +8,7 @@ use poseidon_plan::impairments::LinkImpairment;
 use poseidon_plan::link_changes::{LinkChange, LinkEvent};
 use poseidon_plan::rings::{RingLayout, RingTable};
 use poseidon_plan::switch::{MarkDirection, Pause, SlowPort, Switch, SwitchOverride, TelemetryOff, Trim};
-use poseidon_plan::transport::{Acks, Recovery};
+use poseidon_plan::transport::{Acks, PathFilter, Recovery};
 use poseidon_types::params::ParamInfo;
 use poseidon_types::{Bytes, HostId, Picos};
 
@@ -184,6 +184,12 @@ fn describe_transport(plan: &Plan, lines: &mut Lines) {
     let paths = &transport.load_balancing;
     lines.add("load balancing", format_with_parameters(paths.name(), &|visitor| paths.for_each(visitor)));
     lines.add("PLB", transport.plb.map_or_else(|| "off".to_owned(), |plb| format!("{plb:?}")));
+    if let Some(credits) = &transport.credits {
+        lines.add("credits", format_args!("{credits:?}"));
+    }
+    if transport.path_filter != PathFilter::Each {
+        lines.add("path filter", format_args!("{:?}", transport.path_filter));
+    }
     lines.add("coexistence", if transport.coexistence { "on" } else { "off" });
 }
 

@@ -140,6 +140,8 @@ fn heading(name: &str) -> Option<String> {
         ("TransportSpec", "`[transport]`"),
         ("EchoSpec", "`transport.echo`"),
         ("PlbSpec", "`transport.plb`"),
+        ("CreditsSpec", "`transport.credits`"),
+        ("PathFilterSpec", "`transport.path-filter`"),
         ("TrafficSpec", "`[[traffic]]`"),
         ("TrafficKind", "`traffic.kind`"),
         ("DestinationSpec", "`traffic.destinations`"),

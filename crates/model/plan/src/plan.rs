@@ -15,7 +15,7 @@ use crate::transport::{Acks, Echo, Recovery, Transport};
 use core::fmt;
 use poseidon_laws::params::ParamError;
 use poseidon_laws::{AnyParams, BuildError, Path};
-use poseidon_types::{BitRate, Bytes, ConnectionId, HostId, MessageId, Picos, Signals, SwitchId};
+use poseidon_types::{BitRate, Bytes, ConnectionId, Fraction, HostId, MessageId, Picos, Signals, SwitchId};
 
 /// The complete input for a run. Backends do not apply defaults.
 #[derive(Clone, Debug, PartialEq)]
@@ -248,6 +248,7 @@ impl Plan {
         self.check_sizes()?;
         self.check_transport()?;
         self.check_trimming()?;
+        self.check_credits()?;
         self.check_switch_overrides()?;
         self.check_slow_ports()?;
         self.check_stacks()?;
@@ -261,6 +262,32 @@ impl Plan {
         self.check_link_impairments()?;
         self.check_switch_lists()?;
         self.check_sampling()
+    }
+
+    /// Checks that the plan meets the requirements of credits.
+    fn check_credits(&self) -> Result<(), PlanError> {
+        let Some(credits) = &self.transport.credits else { return Ok(()) };
+        let one = Fraction::ratio(1, 1).q32();
+        if !(Bytes::new(256)..=Bytes::new(1 << 20)).contains(&credits.pull) {
+            return Err(PlanError::Setting(
+                "credits: set the credit of a pull packet between 256 B and 1 MiB",
+            ));
+        }
+        if !(one / 1_000..=one).contains(&credits.rate.q32()) {
+            return Err(PlanError::Setting(
+                "credits: set the receivers' share of the link rate between 0.001 and 1",
+            ));
+        }
+        if credits.window.q32() < one / 10 || credits.window.q32() > 1_000 * one {
+            return Err(PlanError::Setting("credits: set the largest credit between 0.1 and 1000 products"));
+        }
+        if credits.network_rtt.is_zero() || credits.network_rtt > poseidon_laws::law::MAX_RTT {
+            return Err(PlanError::Setting("credits: set the network's RTT above zero and below 4.29 s"));
+        }
+        if matches!(self.topology, Topology::Rotor(_)) || !self.stacks.is_empty() {
+            return Err(PlanError::Unsupported("credits with rotor networks or real transport stacks"));
+        }
+        Ok(())
     }
 
     /// Returns the path properties that a connection's law needs.

@@ -2,7 +2,7 @@
 
 use poseidon_laws::plb::PlbParams;
 pub use poseidon_policies::path::{AnyPathPolicy, Bitmap, Mixed, Oblivious, PATH_POLICIES, Reps, RepsLegacy};
-use poseidon_types::{Bytes, Nanos};
+use poseidon_types::{Bytes, Fraction, Nanos};
 
 /// The transport configuration shared by all hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,52 @@ pub struct Transport {
     pub plb: Option<PlbParams>,
     /// Whether delay-based flows defend their share against buffer-filling flows (`poseidon_laws::coexistence`).
     pub coexistence: bool,
+    /// Credits of receivers. If `None`, senders do not wait for credits.
+    pub credits: Option<Credits>,
+    /// What laws make of the delays of packets that took different paths.
+    pub path_filter: PathFilter,
+}
+
+/// What laws make of the delays of packets that took different paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathFilter {
+    /// Each ACK reports the delays of its packet.
+    Each,
+    /// Each ACK reports the median of the latest eight packets.
+    Median,
+    /// Each ACK reports the largest of the latest eight packets.
+    Max,
+}
+
+/// Credits of receivers (RCCC of Ultra Ethernet). A sender needs credit as well as space in its law's window.
+///
+/// A receiver sends pull packets at slightly less than its link rate, round robin over the connections with demand. A
+/// connection starts with credit of its own, one `window`, until its receiver replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credits {
+    /// The credit of one pull packet.
+    pub pull: Bytes,
+    /// The share of its link rate that a receiver asks for.
+    pub rate: Fraction,
+    /// The largest credit of a connection, in bandwidth-delay products of the sender's link and the network's RTT.
+    pub window: Fraction,
+    /// Whether receivers ask for less while marks or trims show that the network is oversubscribed.
+    pub oversubscription: bool,
+    /// The network's RTT, between its most distant hosts.
+    pub network_rtt: Nanos,
+}
+
+impl Credits {
+    /// The values of uet-htsim (40ccb05), apart from the network's RTT, which depends on the network.
+    pub const fn uet(network_rtt: Nanos, oversubscription: bool) -> Self {
+        Self {
+            pull: Bytes::new(16_384),
+            rate: Fraction::ratio(99, 100),
+            window: Fraction::ratio(3, 2),
+            oversubscription,
+            network_rtt,
+        }
+    }
 }
 
 /// The rule that decides whether a packet fits in a fractional window.

@@ -10,7 +10,7 @@ use poseidon_plan::records::ReceivedRow;
 use poseidon_plan::switch::{AnyBufferPolicy, AnyMarkPolicy, MarkDirection, Pause, Stamp, Switch};
 use poseidon_plan::topology::{Link, Tiers, Topology};
 use poseidon_plan::traffic::{Amount, Event, Message};
-use poseidon_plan::transport::{Acks, AnyPathPolicy, Echo, Eligibility, Recovery, Transport};
+use poseidon_plan::transport::{Acks, AnyPathPolicy, Echo, Eligibility, PathFilter, Recovery, Transport};
 use poseidon_plan::{Plan, PlanError};
 use poseidon_types::{BitRate, Bytes, Fraction, HostId, JoinId, MessageId, Nanos, Picos, Signals};
 use proptest::prelude::*;
@@ -68,6 +68,8 @@ fn check(topology: Topology, traffic: Traffic) -> Result<(), PlanError> {
             load_balancing: AnyPathPolicy::ECMP,
             plb: None,
             coexistence: false,
+            credits: None,
+            path_filter: PathFilter::Each,
         },
         laws: vec![AnyParams::for_law("fixed").expect("the law exists")],
         stacks: Vec::new(),

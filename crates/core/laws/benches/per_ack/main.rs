@@ -130,6 +130,7 @@ law_benchmarks!(
     cubic = Cubic,
     bbr = Bbr,
     retcp = Retcp,
+    nscc = Nscc,
     fixed = Fixed
 );
 
@@ -191,6 +192,7 @@ library_benchmark_group!(
         cubic,
         bbr,
         retcp,
+        nscc,
         quinn_cubic,
         quinn_new_reno,
         quinn_bbr

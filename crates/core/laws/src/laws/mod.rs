@@ -8,6 +8,7 @@ pub mod dcqcn;
 pub mod dctcp;
 pub mod fixed;
 pub mod hpcc;
+pub mod nscc;
 pub mod poseidon;
 pub mod powertcp;
 pub mod retcp;

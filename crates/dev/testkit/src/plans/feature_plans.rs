@@ -1,6 +1,7 @@
 //! Small plans, one per simulator feature. Their results must not depend on the number of threads or ranks.
 
 use super::{LINK, connection_ids, link_change, plan, switch_ports};
+use poseidon_laws::AnyParams;
 use poseidon_laws::plb::PlbParams;
 use poseidon_plan::impairments::{AnyImpairPolicy, Jitter, LinkImpairment, RandomLoss, Reorder};
 use poseidon_plan::link_changes::LinkEvent;
@@ -11,7 +12,7 @@ use poseidon_plan::switch::{
 };
 use poseidon_plan::topology::{Chain, Edges, Rails, Rotor};
 use poseidon_plan::traffic::{Amount, Connection, Dependency, Event, Message};
-use poseidon_plan::transport::{Acks, AnyPathPolicy, Echo, Recovery, Reps};
+use poseidon_plan::transport::{Acks, AnyPathPolicy, Credits, Echo, Recovery, Reps};
 use poseidon_plan::{Link, Plan, Topology};
 use poseidon_types::{
     BitRate, Bytes, ConnectionId, Fraction, HostId, MessageId, Nanos, Picos, PortId, SwitchId,
@@ -40,6 +41,7 @@ pub fn feature_plans() -> Vec<(&'static str, Plan)> {
         ("priorities", priorities()),
         ("spraying", spraying()),
         ("trimming", trimming()),
+        ("credits", credits()),
         ("slow-links", slow_links()),
         ("dependencies", dependencies()),
         ("joins", joins()),
@@ -309,6 +311,14 @@ fn trimming() -> Plan {
     plan.transport.acks = Acks::CoalescedBytes { bytes: Bytes::new(16_384) };
     plan.transport.ack_priority = Some(0);
     plan.connections.iter_mut().for_each(|connection| connection.priority = 1);
+    plan
+}
+
+/// An incast whose senders wait for credits of their receiver as well as for their windows.
+fn credits() -> Plan {
+    let mut plan = trimming();
+    plan.laws = vec![AnyParams::for_law("nscc").expect("the law exists")];
+    plan.transport.credits = Some(Credits::uet(Nanos::from_micros(10), true));
     plan
 }
 

@@ -5,6 +5,7 @@
 //! a packet. The host rechecks these conditions when a reply or a timer changes the connection's state. A
 //! connection in a real transport stack is ready after any event at its host, and takes its turn with the others.
 
+mod credits;
 mod receiving;
 mod rings;
 mod sack;
@@ -23,6 +24,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use crate::calendar::PREFETCH_BATCH;
 use crate::context::ShardContext;
+use crate::credits::pacer::{Grant, Pacer};
 use crate::packet::{Fifo, Packet, PacketId, PacketKind};
 use crate::pfc::PauseClock;
 use crate::receiver::Receiver;
@@ -43,6 +45,8 @@ pub(crate) struct Endpoints {
     is_due: Vec<bool>,
     /// The state of each ring.
     rings: Vec<RingProgress>,
+    /// The credit of each connection at its receiver. Empty without credits.
+    grants: Vec<Grant>,
     /// The connections in real transport stacks, if the plan has any.
     stacks: Option<StackSides>,
 }
@@ -59,6 +63,7 @@ impl Endpoints {
             unmet_dependencies,
             unmet_events: ctx.schedule.join_counts.clone(),
             rings: ctx.schedule.rings.layouts().iter().map(RingProgress::new).collect(),
+            grants: credits::grants(ctx.plan),
             stacks: ctx.stacks.map(|factory| StackSides::new(factory, ctx.plan.connections.len())),
         }
     }
@@ -117,6 +122,8 @@ pub(crate) struct Rack {
     /// Transmit queues, indexed by host and priority.
     tx_queues: Vec<TxQueue>,
     timers: BinaryHeap<Reverse<(Picos, Timer)>>,
+    /// The pacer of each host's credits. Empty without credits.
+    pacers: Vec<Pacer>,
     /// The rack's messages that have no dependencies, latest first.
     messages: Vec<MessageId>,
     /// The ends of watched connections that are in this rack.
@@ -172,6 +179,8 @@ enum Timer {
     StackSender(ConnectionId),
     /// A real stack at a connection's receiver may have a timeout.
     StackReceiver(ConnectionId),
+    /// The host in this slot sends its next pull packet.
+    Pull(u32),
 }
 
 impl Rack {
@@ -187,6 +196,7 @@ impl Rack {
         };
         Self {
             rack,
+            pacers: credits::pacers(ctx.plan, hosts.len()),
             hosts: hosts.map(new_host).collect(),
             tx_queues: vec![TxQueue { replies: Fifo::EMPTY, ready: VecDeque::new() }; tx_queues],
             timers: BinaryHeap::new(),
@@ -321,6 +331,7 @@ impl Rack {
             Timer::StackReceiver(connection) => {
                 self.on_stack_timer(ctx, endpoints, StackSide::new(connection, Side::Receiver), now);
             }
+            Timer::Pull(slot) => self.on_pull_timer(ctx, endpoints, slot, now),
             Timer::LinkChange(index) => {
                 let change = ctx.plan.link_changes[index as usize];
                 let slot = ctx.network.peer_of(change.switch, change.port).port;
@@ -368,6 +379,10 @@ impl Rack {
             PacketKind::Data => {
                 ctx.hash_delivery(now, &packet);
                 self.on_data(ctx, endpoints, slot, id, now);
+            }
+            PacketKind::Cnp if packet.tag.is_credit() => {
+                ctx.hash_delivery(now, &packet);
+                self.on_credit_packet(ctx, endpoints, slot, id, now);
             }
             PacketKind::Ack | PacketKind::Nack | PacketKind::Cnp => {
                 ctx.hash_delivery(now, &packet);

@@ -7,6 +7,7 @@ use poseidon_types::{Bytes, ConnectionId, Picos};
 
 use super::{Endpoints, Rack, Timer};
 use crate::context::ShardContext;
+use crate::credits::oversubscription::Arrival;
 use crate::hop_records::RecordsId;
 use crate::packet::{Packet, PacketId, PacketKind, PacketTag};
 use crate::receiver::ReplyAction;
@@ -32,6 +33,10 @@ impl Rack {
     ) {
         let data = ctx.arena[id];
         let connection = data.connection();
+        if ctx.plan.transport.credits.is_some() {
+            let arrival = Arrival::Data { marked: data.tag.is_marked() };
+            self.on_demand(ctx, endpoints, slot, &data, Some(arrival), now);
+        }
         let payload = ctx.payload(&data);
         let receiver = &mut endpoints.receivers[connection.index()];
         ctx.report.delivered += 1;
@@ -117,6 +122,10 @@ impl Rack {
         now: Picos,
     ) {
         let trimmed = ctx.arena[id];
+        if ctx.plan.transport.credits.is_some() {
+            let arrival = Arrival::Trimmed { last_hop: trimmed.tag.is_last_hop() };
+            self.on_demand(ctx, endpoints, slot, &trimmed, Some(arrival), now);
+        }
         let receiver = &mut endpoints.receivers[trimmed.connection().index()];
         if receiver.has_packet(trimmed.seq) {
             self.send_sack(ctx, endpoints, slot, id, now);

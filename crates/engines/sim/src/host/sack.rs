@@ -49,6 +49,7 @@ impl Rack {
         now: Picos,
     ) {
         let Some(sender) = endpoints.senders[connection.index()].as_mut() else { return };
+        let is_due = now >= sender.rto_deadline;
         while let Some(LostPacket { bytes, .. }) = sender.expire_oldest(min_rto(ctx), now) {
             ctx.report.timeouts += 1;
             sender.report_path(None, Outcome::TimedOut, now);
@@ -60,6 +61,9 @@ impl Rack {
         }
         set_sack_deadline(ctx, sender);
         self.arm_rto(sender, connection);
+        if is_due {
+            self.repeat_request(ctx, sender, connection, now);
+        }
         self.update_connection(ctx, endpoints, connection, now);
     }
 }
@@ -107,6 +111,9 @@ fn on_sack(ctx: &mut ShardContext<'_>, sender: &mut Sender, reply: &Packet, now:
     ack.in_flight = sender.sack_bytes_in_flight();
     ack.rtt_ambiguous = outcome.rtt_ambiguous;
     let signals = (ack.max_hop_delay, ack.hops.records.iter().map(|record| record.queue).max());
+    if let Some(filter) = &mut sender.delay_filter {
+        filter.apply(&mut ack);
+    }
     update_law(sender, &ack, &update, false);
     ctx.report.decisions += 1;
     ctx.report.decisions_with_telemetry += u64::from(reply.reflected_hops > 0);

@@ -11,11 +11,13 @@ use poseidon_plan::transport::{AnyPathPolicy, Echo, Eligibility, Recovery, Trans
 use poseidon_policies::path::Outcome;
 use poseidon_types::{Bytes, ConnectionId, MessageId, Nanos, Packets, Picos};
 
+use super::credits::{credit_allows_packet, spend_credit, start_credit};
 use super::sack::set_sack_deadline;
 use super::{Endpoints, Rack, Timer};
 use crate::context::ShardContext;
 use crate::hash::{hash_pair, low32, splitmix64};
 use crate::packet::{Packet, PacketId, PacketKind, PacketTag};
+use crate::path_filter::DelayFilter;
 use crate::schedule::last_packet_payload;
 use crate::sender::{AckOutcome, OutgoingMessage, Sender, path_entropy};
 use crate::telemetry::{Telemetry, available_signals};
@@ -80,6 +82,8 @@ impl Rack {
                 .build(&plan.path(&connection), available_signals(plan))
                 .expect("the plan was validated");
             let mut sender = Sender::new(law, path_entropy(&connection));
+            sender.credit = start_credit(plan, &connection);
+            sender.delay_filter = DelayFilter::new(plan.transport.path_filter).map(Box::new);
             if plan.transport.recovery == Recovery::TrimNacks {
                 sender.use_sack(ctx.mtu);
             }
@@ -143,16 +147,22 @@ impl Rack {
             ctx.discard(id);
             return;
         };
+        if let Some(credit) = &mut sender.credit {
+            credit.on_reply();
+        }
         if sender.sack.is_some() {
             self.on_sack_reply(ctx, endpoints, id, now);
             return;
         }
         let transport = &ctx.plan.transport;
         let update = update_scoreboard(sender, &reply, transport, now);
-        let ack = build_ack(&mut ctx.telemetry, ctx.plan, sender, &update);
+        let mut ack = build_ack(&mut ctx.telemetry, ctx.plan, sender, &update);
         let hop_delay = ack.max_hop_delay;
         let hop_queue = ack.hops.records.iter().map(|record| record.queue).max();
         let (acked_seq, next_seq) = (ack.acked_seq, ack.next_seq);
+        if let Some(filter) = &mut sender.delay_filter {
+            filter.apply(&mut ack);
+        }
         let congested = update_law(sender, &ack, &update, transport.plb.is_some());
         if sender.paths.is_some() && reply.tag.kind() == PacketKind::Ack {
             sender.report_path(Some(!reply.entropy), path_outcome(&reply), now);
@@ -236,6 +246,9 @@ impl Rack {
                 change_path(ctx, sender);
             }
             sender.rto_deadline = now + rto(ctx, sender);
+            self.repeat_request(ctx, sender, connection, now);
+        } else if now >= sender.rto_deadline {
+            self.repeat_request(ctx, sender, connection, now);
         }
         self.update_connection(ctx, endpoints, connection, now);
     }
@@ -253,6 +266,9 @@ impl Rack {
         let ends = &ctx.plan.connections[connection.index()];
         let (from, priority) = (ends.from, ends.priority);
         let slot = self.slot_of(ctx, from);
+        if sender.credit.is_some() {
+            self.request_credit(ctx, sender, connection, now);
+        }
         self.enqueue_if_eligible(ctx, sender, connection, slot, priority, now);
         if sender.in_flight > 0 {
             self.arm_rto(sender, connection);
@@ -270,7 +286,7 @@ impl Rack {
         priority: u8,
         now: Picos,
     ) {
-        if !sender.has_data() || !window_has_space(ctx, sender) {
+        if !sender.has_data() || !window_has_space(ctx, sender) || !credit_allows_packet(sender) {
             return;
         }
         if sender.next_send > now {
@@ -317,11 +333,15 @@ impl Rack {
                 }
             };
             sender.is_ready = false;
-            if !window_has_space(ctx, sender) || sender.next_send > now {
+            if !window_has_space(ctx, sender) || !credit_allows_packet(sender) || sender.next_send > now {
                 continue;
             }
             let Some((seq, is_retransmission)) = sender.take_next_packet(now) else { continue };
             let id = new_data_packet(ctx, sender, connection, seq, now);
+            if sender.credit.is_some() {
+                let active = 1 + self.tx_queue(ctx, slot, priority).ready.len();
+                spend_credit(ctx, sender, id, active);
+            }
             ctx.report.retransmitted += u64::from(is_retransmission);
             sender.next_send = now + pacing_delay(sender, ctx.arena[id].size);
             if sender.in_flight == 1 {
@@ -554,7 +574,7 @@ fn pacing_delay(sender: &Sender, size: u16) -> Picos {
 
 /// Returns the retransmission timeout: twice the smoothed RTT plus the pacing gap, but at least the
 /// configured minimum. Before the first RTT sample, returns the configured initial timeout.
-fn rto(ctx: &ShardContext<'_>, sender: &Sender) -> Picos {
+pub(super) fn rto(ctx: &ShardContext<'_>, sender: &Sender) -> Picos {
     if sender.srtt.is_zero() {
         return Picos::from_nanos(ctx.plan.transport.first_rto);
     }

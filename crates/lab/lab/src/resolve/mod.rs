@@ -16,7 +16,7 @@ use file_failures::resolve_file_failures;
 use generations::Generations;
 use laws::{LawTable, check_laws, check_marks};
 use links::{resolve_link_changes, resolve_link_impairments, resolve_slow_links};
-use network::{resolve_switch, resolve_telemetry_off, resolve_topology, resolve_transport};
+use network::{resolve_switch, resolve_telemetry_off, resolve_topology, resolve_transport, set_network_rtt};
 use poseidon_laws::BuildError;
 use poseidon_plan::patterns::{CollectiveRuns, Group, Racks, Traffic, TrafficClass};
 use poseidon_plan::{Backend, Plan, PlanError, SwitchPort};
@@ -181,7 +181,7 @@ pub fn resolve(
         }
     }
     let is_watched = |group: &&TrafficGroup| group.has_decisions || group.has_rates;
-    let plan = Plan {
+    let mut plan = Plan {
         seed,
         stop,
         switch: resolve_switch(scenario, &laws.params)?,
@@ -208,6 +208,9 @@ pub fn resolve(
             .collect(),
         log_decisions: groups.iter().any(|group| group.has_decisions),
     };
+    if plan.transport.credits.is_some() {
+        set_network_rtt(&mut plan);
+    }
     let bin = scenario.observe.bin.0;
     if plan.sample_every.is_zero() || !bin.get().is_multiple_of(plan.sample_every.get()) {
         return Err(SpecErrorKind::BinNotAMultiple.at(["observe", "bin"]));

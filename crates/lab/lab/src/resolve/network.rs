@@ -4,8 +4,9 @@ use super::generations::Generations;
 use super::policies::{resolve_buffer, resolve_mark, resolve_paths};
 use crate::files::{FileTopology, InputFiles};
 use crate::scenario::{
-    EchoSpec, KeyPath, LinkSpec, MarkDirectionSpec, PlbSpec, Scenario, SpecError, SpecErrorKind, StampSpec,
-    Subject, TelemetryOffSpec, TopologySpec, TransportSpec, select_switches,
+    CreditsSpec, EchoSpec, KeyPath, LinkSpec, MarkDirectionSpec, PathFilterSpec, PlbSpec, Scenario,
+    SpecError, SpecErrorKind, StampSpec, Subject, TelemetryOffSpec, TopologySpec, TransportSpec,
+    select_switches,
 };
 use poseidon_laws::AnyParams;
 use poseidon_laws::plb::PlbParams;
@@ -13,9 +14,11 @@ use poseidon_plan::switch::{
     DelayCarrier, MarkDirection, Pause, RecordCarrier, Stamp, Switch, TelemetryOff, Trim,
 };
 use poseidon_plan::topology::{Chain, Edges, Rails, Tiers};
-use poseidon_plan::transport::{Acks, AnyPathPolicy, Echo, Eligibility, Recovery, Transport};
-use poseidon_plan::{Link, Topology};
-use poseidon_types::{Picos, Signals, SwitchId};
+use poseidon_plan::transport::{
+    Acks, AnyPathPolicy, Credits, Echo, Eligibility, PathFilter, Recovery, Transport,
+};
+use poseidon_plan::{Link, Plan, Topology};
+use poseidon_types::{HostId, Nanos, Picos, Signals, SwitchId};
 use std::collections::BTreeSet;
 
 fn resolve_link(spec: LinkSpec) -> Link {
@@ -182,6 +185,26 @@ fn resolve_load_balancing(spec: &TransportSpec) -> Result<AnyPathPolicy, SpecErr
     }
 }
 
+/// Resolves credits. Without a stated RTT of the network, [`set_network_rtt`] sets it.
+fn resolve_credits(spec: &CreditsSpec) -> Credits {
+    Credits {
+        pull: spec.pull.0,
+        rate: spec.rate.0,
+        window: spec.window.0,
+        oversubscription: spec.oversubscription,
+        network_rtt: spec.network_rtt.map_or(Nanos::ZERO, |rtt| rtt.0),
+    }
+}
+
+/// Sets the RTT that credits assume to the one between the first and the last host, if the scenario does not state it.
+pub(super) fn set_network_rtt(plan: &mut Plan) {
+    let last = HostId::new(plan.topology.hosts().saturating_sub(1));
+    let network_rtt = plan.base_rtt(HostId::new(0), last).to_nanos_floor();
+    if let Some(credits) = plan.transport.credits.as_mut().filter(|credits| credits.network_rtt.is_zero()) {
+        credits.network_rtt = network_rtt;
+    }
+}
+
 pub(super) fn resolve_transport(scenario: &Scenario) -> Result<Transport, SpecError> {
     let spec = &scenario.transport;
     let trims = scenario.switch.trim.is_some();
@@ -217,5 +240,11 @@ pub(super) fn resolve_transport(scenario: &Scenario) -> Result<Transport, SpecEr
             PlbSpec::Linux => Some(PlbParams::LINUX),
         },
         coexistence: spec.coexistence,
+        credits: spec.credits.as_ref().map(resolve_credits),
+        path_filter: match spec.path_filter {
+            PathFilterSpec::Each => PathFilter::Each,
+            PathFilterSpec::Median => PathFilter::Median,
+            PathFilterSpec::Max => PathFilter::Max,
+        },
     })
 }

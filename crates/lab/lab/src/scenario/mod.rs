@@ -37,9 +37,9 @@ pub use text::{HostTime, OneOrMore, Rate, Ratio, Scalar, Scalars, Size, Time, Un
 
 pub use claim::{ClaimSpec, Comparison, FigureKind, FigureSpec};
 pub use network::{
-    EchoSpec, GenerationSpec, LinkChangeSpec, LinkEventSpec, LinkImpairmentSpec, LinkSpec, MarkDirectionSpec,
-    PfcSpec, PlbSpec, PolicySpec, SlowLinkSpec, StampSpec, SwitchSpec, TelemetryOffSpec, TopologyFormatSpec,
-    TopologySpec, TransportSpec, TrimSpec,
+    CreditsSpec, EchoSpec, GenerationSpec, LinkChangeSpec, LinkEventSpec, LinkImpairmentSpec, LinkSpec,
+    MarkDirectionSpec, PathFilterSpec, PfcSpec, PlbSpec, PolicySpec, SlowLinkSpec, StampSpec, SwitchSpec,
+    TelemetryOffSpec, TopologyFormatSpec, TopologySpec, TransportSpec, TrimSpec,
 };
 pub use traffic::{DestinationSpec, FlowFormatSpec, PhaseSpec, StartUnitSpec, TrafficKind, TrafficSpec};
 

@@ -2,6 +2,7 @@
 
 use super::text::{HostTime, OneOrMore, Rate, Ratio, Scalar, Size, Time, WithUnit};
 use core::fmt;
+use poseidon_plan::transport::Credits;
 use poseidon_types::{Bytes, Nanos, Picos};
 use schemars::JsonSchema;
 use serde::de::{Error, MapAccess, Visitor};
@@ -440,6 +441,12 @@ pub struct TransportSpec {
     pub plb: PlbSpec,
     /// Whether Poseidon flows keep their share when they compete with buffer-filling flows (default: false).
     pub coexistence: bool,
+    /// Credits of receivers (RCCC of Ultra Ethernet); off by default. A sender then needs credit as well as space in its
+    /// window. For NSCC with credits, also set its parameter `credits`; for credits alone, use the law `fixed` with its
+    /// largest window.
+    pub credits: Option<CreditsSpec>,
+    /// What laws make of the delays of packets that took different paths (default: each).
+    pub path_filter: PathFilterSpec,
 }
 
 /// Whether connections move away from congested paths (PLB).
@@ -486,6 +493,50 @@ impl Default for TransportSpec {
             paths: None,
             plb: PlbSpec::Off,
             coexistence: false,
+            credits: None,
+            path_filter: PathFilterSpec::Each,
         }
     }
+}
+
+/// Credits of receivers.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct CreditsSpec {
+    /// The credit of one pull packet (default: 16 KiB).
+    pub pull: Size,
+    /// The share of its link rate that a receiver asks for (default: 0.99).
+    pub rate: Ratio,
+    /// The largest credit of a connection, in bandwidth-delay products (default: 1.5).
+    pub window: Ratio,
+    /// Whether receivers ask for less while marks or trims show that the network is oversubscribed (default: false).
+    pub oversubscription: bool,
+    /// The network's RTT (default: the base RTT between the first and the last host).
+    pub network_rtt: Option<HostTime>,
+}
+
+impl Default for CreditsSpec {
+    fn default() -> Self {
+        let Credits { pull, rate, window, oversubscription, network_rtt: _ } =
+            Credits::uet(Nanos::ZERO, false);
+        Self {
+            pull: WithUnit(pull),
+            rate: WithUnit(rate),
+            window: WithUnit(window),
+            oversubscription,
+            network_rtt: None,
+        }
+    }
+}
+
+/// What laws make of the delays of packets that took different paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PathFilterSpec {
+    /// Each ACK reports the delays of its packet.
+    Each,
+    /// Each ACK reports the median of the latest eight packets.
+    Median,
+    /// Each ACK reports the largest of the latest eight packets.
+    Max,
 }
