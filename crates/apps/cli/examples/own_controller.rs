@@ -1,10 +1,10 @@
 //! The command `poseidon` with a congestion controller of your own, which runs in quinn in the simulator. `docs/howto/gate.md`
 //! guards this controller in CI.
 
+use core::any::Any;
 use poseidon_stacks::Stacks;
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory};
-use core::any::Any;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;

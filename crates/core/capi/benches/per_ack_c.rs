@@ -108,6 +108,7 @@ fn c_ack(ack: &Ack<'static>) -> poseidon_ack {
         hop_wrap_sent_bytes: 0,
         packets: ack.packets,
         random: ack.random,
+        in_flight_bytes: ack.in_flight.get(),
     }
 }
 

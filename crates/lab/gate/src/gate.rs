@@ -409,7 +409,7 @@ mod tests {
     use super::*;
     use crate::looks::DEFAULT_ALPHA;
     use crate::rule::Rule;
-    use std::cell::RefCell;
+    use core::cell::RefCell;
 
     /// A side that logs which seeds it measures. Its metric is worse by `worsening`, and drifts from run to run.
     struct LoggedSide<'a> {

@@ -304,7 +304,7 @@ impl Law for Nscc {
         self.epoch.trimmed = true;
         let in_flight = bytes(trim.in_flight) * self.constants.wire_ratio + lost;
         let adapted = self.quick_adapts(trim.now, true, 0.0, in_flight);
-        if !adapted && !(self.constants.credits && trim.last_hop) {
+        if !(adapted || self.constants.credits && trim.last_hop) {
             self.window -= lost;
             self.clamp_window();
         }

@@ -21,7 +21,7 @@ params! {
 }
 
 /// The number of paths that a connection remembers (REPS section 3, uet-htsim's `repsBufferSize`).
-const SLOTS: usize = 8;
+const SLOTS: u8 = 8;
 /// The number of random paths after the end of a freeze.
 const EXPLORED: u8 = 16;
 
@@ -30,7 +30,7 @@ const EXPLORED: u8 = 16;
 pub struct Ring {
     /// The end of the freeze, or `None` if the policy is not frozen.
     frozen_until: Option<Picos>,
-    paths: [u8; SLOTS],
+    paths: [u8; SLOTS as usize],
     /// A bit for each slot whose path has not been reused.
     fresh: u8,
     /// The next slot to write.
@@ -49,15 +49,13 @@ const fn next_slot(slot: u8, len: u8) -> u8 {
 }
 
 impl Ring {
-    const CAPACITY: u8 = SLOTS as u8;
-
     fn push(&mut self, path: u8) {
         if let Some(slot) = self.paths.get_mut(usize::from(self.head)) {
             *slot = path;
         }
         self.fresh |= 1 << self.head;
-        self.head = next_slot(self.head, Self::CAPACITY);
-        self.len = (self.len + 1).min(Self::CAPACITY);
+        self.head = next_slot(self.head, SLOTS);
+        self.len = (self.len + 1).min(SLOTS);
     }
 
     fn take(&mut self, slot: u8) -> u8 {
@@ -68,7 +66,7 @@ impl Ring {
     /// Removes and returns the oldest path that has not been reused.
     fn take_oldest_fresh(&mut self) -> u8 {
         let fresh = to_byte(self.fresh.count_ones());
-        self.take((self.head + Self::CAPACITY - fresh) % Self::CAPACITY)
+        self.take((self.head + SLOTS - fresh) % SLOTS)
     }
 
     /// Returns the next remembered path during a freeze.

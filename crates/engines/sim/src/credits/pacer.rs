@@ -252,7 +252,7 @@ mod tests {
         let mut receiver = Receiver::new(2);
         receiver.ask(0, 64);
         receiver.ask(1, 64);
-        let pulls = std::iter::from_fn(|| receiver.pull()).count();
+        let pulls = core::iter::from_fn(|| receiver.pull()).count();
         // The limit is 1,027 quanta: 17 pulls of 64.
         assert_eq!(pulls, 2 + 2 * 17);
         assert!(receiver.pacer.is_due(Picos::MAX));

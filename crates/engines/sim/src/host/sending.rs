@@ -395,7 +395,8 @@ fn update_scoreboard<'a>(
 }
 
 /// Builds the ACK event that is passed to the law.
-#[inline]
+// There are two callers, but only one of them matters for the speed.
+#[inline(always)]
 pub(super) fn build_ack<'a>(
     telemetry: &'a mut Telemetry,
     plan: &Plan,
@@ -431,7 +432,8 @@ pub(super) fn build_ack<'a>(
 
 /// Passes an ACK and any loss to the law, and applies the law's decision. Returns whether the law considers
 /// the path congested, which only PLB needs to know.
-#[inline]
+// There are two callers, but only one of them matters for the speed.
+#[inline(always)]
 pub(super) fn update_law(
     sender: &mut Sender,
     ack: &Ack<'_>,

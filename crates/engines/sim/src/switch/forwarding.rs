@@ -5,7 +5,7 @@ use poseidon_plan::switch::AnyMarkPolicy;
 use poseidon_policies::mark::Departure;
 use poseidon_types::{BitRate, Bytes, Picos, PortId, QueueId};
 
-use super::{Port, PortRole, Switch, Switches, to_u32};
+use super::{PortRole, Switch, Switches, to_u32};
 use crate::context::ShardContext;
 use crate::packet::{Packet, PacketId, PacketKind};
 use crate::pfc::Admission;
@@ -88,14 +88,7 @@ impl Switches {
 
     /// Sends a packet immediately if its port is idle. Otherwise, queues or drops the packet.
     #[inline]
-    pub(super) fn enqueue(
-        &mut self,
-        ctx: &mut ShardContext<'_>,
-        switch: usize,
-        port: usize,
-        id: PacketId,
-        now: Picos,
-    ) {
+    fn enqueue(&mut self, ctx: &mut ShardContext<'_>, switch: usize, port: usize, id: PacketId, now: Picos) {
         let packet = &ctx.arena[id];
         let size = u64::from(packet.size);
         let state = &self.ports[port];
@@ -295,12 +288,16 @@ impl Switches {
         state.last_delay_ns = delay_ns;
         let mark_policy = &self.switches[switch].mark;
         if packet.tag.is_ecn_capable() && *mark_policy != AnyMarkPolicy::OFF {
+            let (mut queue_len, mut link_rate) = (Bytes::new(queue.queued_bytes), state.wire.rate);
+            if state.divisor > 1 {
+                (queue_len, link_rate) = scale_to_topology(queue_len, link_rate, state.divisor);
+            }
             let departure = Departure {
                 now,
                 sojourn_time: waited,
-                queue_len: Bytes::new(queue.queued_bytes * u64::from(state.divisor)),
+                queue_len,
                 max_packet: ctx.largest_packet,
-                link_rate: nominal_rate(state),
+                link_rate,
                 random_seed: state.random_seed ^ now.get(),
             };
             if mark_policy.should_mark(&mut queue.mark_state, &departure) {
@@ -336,11 +333,10 @@ impl Switches {
     }
 }
 
-/// Returns the rate of a port's link according to the topology, to which marking thresholds apply.
-#[inline]
-fn nominal_rate(port: &Port) -> BitRate {
-    match port.divisor {
-        1 => port.wire.rate,
-        divisor => BitRate::from_bps(port.wire.rate.get().saturating_mul(u64::from(divisor))),
-    }
+/// Scales the queue length and the rate of a slow port to the rate of the topology, to which marking thresholds apply.
+/// A longer queue has the same effect as smaller thresholds.
+#[cold]
+fn scale_to_topology(queue_len: Bytes, link_rate: BitRate, divisor: u8) -> (Bytes, BitRate) {
+    let rate = link_rate.get().saturating_mul(u64::from(divisor));
+    (queue_len * u64::from(divisor), BitRate::from_bps(rate))
 }

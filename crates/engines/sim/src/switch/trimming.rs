@@ -94,7 +94,29 @@ impl Switches {
         // A packet may be smaller than a header.
         packet.size = packet.size.min(u16::try_from(trim.size.get()).unwrap_or(u16::MAX));
         packet.set_enqueued_at(now);
-        self.enqueue(ctx, switch, port, id, now);
+        self.queue_header(ctx, switch, port, id, now);
+    }
+
+    /// Queues a header, or drops it if the header queue is full.
+    fn queue_header(
+        &mut self,
+        ctx: &mut ShardContext<'_>,
+        switch: usize,
+        port: usize,
+        id: PacketId,
+        now: Picos,
+    ) {
+        let size = ctx.arena[id].size;
+        if !self.has_header_space(switch, port, size) {
+            self.drop_at(ctx, switch, port, id, now);
+            return;
+        }
+        let queue = self.ports[port].first_queue as usize + usize::from(HEADER_PRIORITY);
+        self.queues[queue].packets.push(&mut ctx.arena, id);
+        self.queues[queue].queued_bytes += u64::from(size);
+        self.switches[switch].buffered_bytes += u64::from(size);
+        self.ports[port].occupied |= 1 << HEADER_PRIORITY;
+        self.try_depart(ctx, switch, port, now);
     }
 
     fn drop_at(&self, ctx: &mut ShardContext<'_>, switch: usize, port: usize, id: PacketId, now: Picos) {
