@@ -77,8 +77,7 @@ mod tests {
     fn ecn_codepoints_arrive() {
         // Other programs rarely use these ports of an address that only this test uses.
         let [a, b] = [40_661, 40_662].map(|port| SocketAddrV4::new(Ipv4Addr::new(127, 77, 3, 9), port));
-        let open = |from, to| DatagramSocket::open(from, to);
-        let (Ok(sender), Ok(receiver)) = (open(a, b), open(b, a)) else {
+        let (Ok(sender), Ok(receiver)) = (DatagramSocket::open(a, b), DatagramSocket::open(b, a)) else {
             // SO_RCVBUFFORCE needs CAP_NET_ADMIN, as the testbed does.
             println!("skipped: this test needs root");
             return;
