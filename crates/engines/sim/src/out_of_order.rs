@@ -34,6 +34,7 @@ impl OutOfOrder {
     }
 
     /// Adds a packet. Returns `false` if the set contains the packet already.
+    #[inline(never)]
     pub(crate) fn insert(&mut self, seq: u32) -> bool {
         let word = seq / BITS;
         if self.words.is_empty() {
@@ -55,6 +56,7 @@ impl OutOfOrder {
 
     /// Removes the packets from `seq` on that follow each other without a gap. Returns the number of the first packet
     /// that is not in the set. The set must not contain packets below `seq`.
+    #[inline(never)]
     pub(crate) fn remove_run(&mut self, mut seq: u32) -> u32 {
         while self.contains(seq) {
             let index = (seq / BITS - self.first_word) as usize;

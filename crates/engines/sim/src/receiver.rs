@@ -143,6 +143,7 @@ impl Receiver {
     }
 
     /// Returns whether a data packet triggers an ACK, with ACKs per number of bytes.
+    #[inline(never)]
     fn needs_sack(&mut self, packet: &Packet, is_new: bool, threshold: Bytes) -> bool {
         // The bytes of this packet are not counted yet.
         let is_first = is_new && self.received_bytes == 0;

@@ -90,6 +90,7 @@ impl Rack {
     }
 
     /// Turns a data packet into an ACK with a selective acknowledgement.
+    #[inline(never)]
     fn send_sack(
         &mut self,
         ctx: &mut ShardContext<'_>,
@@ -113,6 +114,7 @@ impl Rack {
     }
 
     /// Processes a trimmed packet: reports it to its sender, unless the packet has already arrived.
+    #[inline(never)]
     pub(super) fn on_trimmed(
         &mut self,
         ctx: &mut ShardContext<'_>,

@@ -15,6 +15,7 @@ const MAX_TIMED_TRANSMISSIONS: u16 = 2;
 
 impl Rack {
     /// Processes an ACK with a selective acknowledgement, or a NACK for a trimmed packet.
+    #[inline(never)]
     pub(super) fn on_sack_reply(
         &mut self,
         ctx: &mut ShardContext<'_>,
@@ -41,6 +42,7 @@ impl Rack {
     }
 
     /// Retransmits the packets that have timed out. The RTO timer may have expired too early.
+    #[inline(never)]
     pub(super) fn on_sack_rto(
         &mut self,
         ctx: &mut ShardContext<'_>,
@@ -74,6 +76,7 @@ const fn min_rto(ctx: &ShardContext<'_>) -> Picos {
 }
 
 /// Sets the time at which the oldest packet in flight times out.
+#[inline(never)]
 pub(super) fn set_sack_deadline(ctx: &ShardContext<'_>, sender: &mut Sender) {
     sender.rto_deadline = sender.sack_rto_deadline(min_rto(ctx));
 }

@@ -105,6 +105,7 @@ impl Sender {
     }
 
     /// Returns the time at which the oldest packet in flight times out, or [`Picos::MAX`].
+    #[inline(never)]
     pub(crate) fn sack_rto_deadline(&mut self, rto: Picos) -> Picos {
         let una = self.una;
         let oldest = self.sack.as_mut().and_then(|sack| sack.oldest_transmission(una));
@@ -113,6 +114,7 @@ impl Sender {
 
     /// Returns the sequence number of the next packet to send, and whether the packet is a retransmission. The packet
     /// requests an ACK if it is a retransmission, or if no packet can follow it now.
+    #[inline(never)]
     pub(super) fn take_next_sacked(&mut self, now: Picos) -> Option<(u32, bool)> {
         let lost = self.retransmit_queue.pop_front();
         let una = self.una;
@@ -201,6 +203,7 @@ impl Sender {
     }
 
     /// Returns the entropy value of a packet under a path policy with state.
+    #[inline(never)]
     pub(crate) fn choose_path(&mut self) -> u32 {
         let packet = NextPacket {
             flow: self.entropy,
@@ -212,6 +215,7 @@ impl Sender {
     }
 
     /// Reports what happened to a packet with the entropy value `ev` to the path policy.
+    #[inline(never)]
     pub(crate) fn report_path(&mut self, ev: Option<u32>, outcome: Outcome, now: Picos) {
         if let Some(paths) = &mut self.paths {
             paths.on_feedback(&Feedback { now, ev, outcome });
