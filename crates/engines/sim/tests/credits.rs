@@ -170,7 +170,10 @@ fn oversubscription_control_halves_the_trims_within_the_network() {
         }
         .into();
         plan.transport.load_balancing = AnyPathPolicy::SPRAY;
-        plan.transport.credits = Some(Credits::uet(Nanos::new(9_000), oversubscription));
+        // Four times oversubscribed.
+        let min_rate = Fraction::ratio(9, 40);
+        plan.transport.credits =
+            Some(Credits { min_rate, ..Credits::uet(Nanos::new(9_000), oversubscription) });
         let (rows, report) = run(&plan);
         assert_eq!(rows.messages.len(), 8, "{report:?}");
         report.trimmed - report.trimmed_at_last_hop

@@ -458,10 +458,11 @@ fn write_transport(transport: &Transport, out: &mut dyn Write) -> fmt::Result {
     if *coexistence {
         writeln!(out, "coexistence on")?;
     }
-    if let Some(Credits { pull, rate, window, oversubscription, network_rtt }) = credits {
+    if let Some(Credits { pull, rate, window, oversubscription, min_rate, network_rtt }) = credits {
         let (pull, rate, window) = (pull.get(), rate.q32(), window.q32());
         write!(out, "credits pull-bytes {pull} rate-q32 {rate} window-q32 {window} ")?;
-        writeln!(out, "oversubscription {oversubscription} network-rtt-ns {}", network_rtt.get())?;
+        write!(out, "oversubscription {oversubscription} min-rate-q32 {} ", min_rate.q32())?;
+        writeln!(out, "network-rtt-ns {}", network_rtt.get())?;
     }
     match path_filter {
         PathFilter::Each => Ok(()),

@@ -278,6 +278,9 @@ impl Plan {
                 "credits: set the receivers' share of the link rate between 0.001 and 1",
             ));
         }
+        if !(one / 1_000..=one).contains(&credits.min_rate.q32()) {
+            return Err(PlanError::Setting("credits: set the smallest rate between 0.001 and 1"));
+        }
         if credits.window.q32() < one / 10 || credits.window.q32() > 1_000 * one {
             return Err(PlanError::Setting("credits: set the largest credit between 0.1 and 1000 products"));
         }

@@ -64,6 +64,9 @@ pub struct Credits {
     pub window: Fraction,
     /// Whether receivers ask for less while marks or trims show that the network is oversubscribed.
     pub oversubscription: bool,
+    /// The smallest share of its link rate to which oversubscription control lowers a receiver's rate: 0.9 divided by the
+    /// oversubscription of the network.
+    pub min_rate: Fraction,
     /// The network's RTT, between its most distant hosts.
     pub network_rtt: Nanos,
 }
@@ -76,6 +79,7 @@ impl Credits {
             rate: Fraction::ratio(99, 100),
             window: Fraction::ratio(3, 2),
             oversubscription,
+            min_rate: Fraction::ratio(9, 10),
             network_rtt,
         }
     }

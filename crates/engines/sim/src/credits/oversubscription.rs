@@ -11,7 +11,7 @@ const TARGET: f64 = 0.3;
 const WEIGHT: f64 = 0.5;
 /// The decrease per share above the target.
 const DECREASE: f64 = 0.5;
-/// The smallest increase and the smallest rate.
+/// The smallest increase.
 const STEP: f64 = 0.01;
 /// The number of increases in a row after which the increase stops doubling.
 const MAX_DOUBLINGS: u32 = 20;
@@ -21,6 +21,8 @@ const MAX_DOUBLINGS: u32 = 20;
 pub(crate) struct Oversubscription {
     /// The share of the link rate that the receiver asks for.
     rate: f64,
+    /// The smallest rate.
+    min_rate: f64,
     /// The average share of marked packets.
     marked_share: f64,
     /// The number of increases in a row.
@@ -50,9 +52,10 @@ pub(crate) enum Arrival {
 }
 
 impl Oversubscription {
-    pub(crate) const fn new() -> Self {
+    pub(crate) const fn new(min_rate: f64) -> Self {
         Self {
             rate: 1.0,
+            min_rate,
             marked_share: 0.0,
             increases: 0,
             period_end: Picos::ZERO,
@@ -116,7 +119,7 @@ impl Oversubscription {
             self.rate = before + STEP * f64::from(1_u32 << doublings);
             self.increases = (self.increases + 1).min(MAX_DOUBLINGS);
         }
-        self.rate = self.rate.clamp(STEP, 1.0);
+        self.rate = self.rate.clamp(self.min_rate, 1.0);
         (self.packets, self.marked, self.trimmed, self.trimmed_at_last_hop) = (0, 0, 0, 0);
     }
 }
@@ -143,7 +146,7 @@ mod tests {
 
     #[test]
     fn trims_before_the_last_hop_lower_the_rate_by_their_share() {
-        let mut control = Oversubscription::new();
+        let mut control = Oversubscription::new(0.01);
         let trimmed = Arrival::Trimmed { last_hop: false };
         assert_eq!(run_period(&mut control, 1, &[(UNMARKED, 9), (trimmed, 1)]), 0.9);
         let at_last_hop = Arrival::Trimmed { last_hop: true };
@@ -153,7 +156,7 @@ mod tests {
 
     #[test]
     fn marks_above_the_target_lower_the_rate_in_proportion() {
-        let mut control = Oversubscription::new();
+        let mut control = Oversubscription::new(0.01);
         // The average share is 1/2 after one period with marks only, and 3/4 after two.
         let rate = run_period(&mut control, 1, &[(MARKED, 10)]);
         assert!((rate - 0.9).abs() < 1e-12, "{rate}");
@@ -163,7 +166,7 @@ mod tests {
 
     #[test]
     fn increases_double_without_marks_and_stay_small_with_few_marks() {
-        let mut control = Oversubscription::new();
+        let mut control = Oversubscription::new(0.01);
         (control.rate, control.increases, control.period_end) = (0.5, 0, PERIOD);
         let rates: Vec<f64> =
             (1..5).map(|period| run_period(&mut control, period, &[(UNMARKED, 5)])).collect();
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_long_pause_ends_at_the_full_rate_in_few_steps() {
-        let mut control = Oversubscription::new();
+        let mut control = Oversubscription::new(0.01);
         control.rate = 0.01;
         let late = Picos::new(3_600_000_000_000_000);
         assert_eq!(control.rate(late, PERIOD), 1.0);

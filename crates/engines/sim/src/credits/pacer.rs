@@ -1,7 +1,7 @@
 //! The receiver's side of credits: one pacer per NIC, which grants credit to the connections that ask for it.
 
 use poseidon_plan::transport::Credits;
-use poseidon_types::{BitRate, ConnectionId, Picos};
+use poseidon_types::{BitRate, ConnectionId, Fraction, Picos};
 use std::collections::VecDeque;
 
 use super::oversubscription::{Arrival, Oversubscription};
@@ -59,19 +59,19 @@ pub(crate) struct Pull {
 }
 
 impl Pacer {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new(credits: &Credits) -> Self {
         Self {
             active: VecDeque::new(),
             idle: VecDeque::new(),
             next: Picos::MAX,
-            oversubscription: Oversubscription::new(),
+            oversubscription: Oversubscription::new(to_f64(credits.min_rate)),
         }
     }
 
     /// Counts an arrival for oversubscription control.
     pub(crate) fn record(&mut self, arrival: Arrival, now: Picos, credits: &Credits) {
         if credits.oversubscription {
-            self.oversubscription.record(arrival, now, Picos::from_nanos(credits.network_rtt));
+            self.oversubscription.record(arrival, now, period(credits));
         }
     }
 
@@ -157,17 +157,25 @@ impl Pacer {
 
     /// Returns the time that the link needs for `quanta`, at the rate that the receiver asks for.
     fn pull_time(&mut self, quanta: u32, credits: &Credits, rate: BitRate, now: Picos) -> Picos {
-        let share = if credits.oversubscription {
-            self.oversubscription.rate(now, Picos::from_nanos(credits.network_rtt))
-        } else {
-            1.0
-        };
+        let share =
+            if credits.oversubscription { self.oversubscription.rate(now, period(credits)) } else { 1.0 };
         let bits = (u64::from(quanta) * QUANTUM * 8) as f64;
-        let picos = bits * 1e12 / (rate.get() as f64 * (credits.rate.q32() as f64 / 4_294_967_296.0) * share);
+        let picos = bits * 1e12 / (rate.get() as f64 * to_f64(credits.rate) * share);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float cast saturates")]
         let picos = picos as u64;
         Picos::new(picos.max(1))
     }
+}
+
+/// Converts a share to a number.
+fn to_f64(share: Fraction) -> f64 {
+    share.q32() as f64 / 4_294_967_296.0
+}
+
+/// Returns the period of oversubscription control: 1.5 RTTs of the network. The source varies it by a quarter.
+fn period(credits: &Credits) -> Picos {
+    let rtt = Picos::from_nanos(credits.network_rtt);
+    rtt + Picos::new(rtt.get() / 2)
 }
 
 #[cfg(test)]
@@ -190,7 +198,11 @@ mod tests {
 
     impl Receiver {
         fn new(connections: usize) -> Self {
-            Self { pacer: Pacer::new(), grants: vec![Grant::new(262_926); connections], now: Picos::ZERO }
+            Self {
+                pacer: Pacer::new(&credits()),
+                grants: vec![Grant::new(262_926); connections],
+                now: Picos::ZERO,
+            }
         }
 
         fn ask(&mut self, connection: u32, target: u32) {

@@ -32,7 +32,7 @@ pub(super) fn grants(plan: &Plan) -> Vec<Grant> {
 
 /// Returns the pacer of each host. Empty without credits.
 pub(super) fn pacers(plan: &Plan, hosts: usize) -> Vec<Pacer> {
-    vec![Pacer::new(); if plan.transport.credits.is_some() { hosts } else { 0 }]
+    plan.transport.credits.as_ref().map_or_else(Vec::new, |credits| vec![Pacer::new(credits); hosts])
 }
 
 /// Returns the credit of a connection that starts to send.

@@ -192,6 +192,7 @@ fn resolve_credits(spec: &CreditsSpec) -> Credits {
         rate: spec.rate.0,
         window: spec.window.0,
         oversubscription: spec.oversubscription,
+        min_rate: spec.min_rate.0,
         network_rtt: spec.network_rtt.map_or(Nanos::ZERO, |rtt| rtt.0),
     }
 }

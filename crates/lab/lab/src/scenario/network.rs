@@ -511,19 +511,22 @@ pub struct CreditsSpec {
     pub window: Ratio,
     /// Whether receivers ask for less while marks or trims show that the network is oversubscribed (default: false).
     pub oversubscription: bool,
+    /// The smallest rate of oversubscription control: 0.9 divided by the network's oversubscription (default: 0.9).
+    pub min_rate: Ratio,
     /// The network's RTT (default: the base RTT between the first and the last host).
     pub network_rtt: Option<HostTime>,
 }
 
 impl Default for CreditsSpec {
     fn default() -> Self {
-        let Credits { pull, rate, window, oversubscription, network_rtt: _ } =
+        let Credits { pull, rate, window, oversubscription, min_rate, network_rtt: _ } =
             Credits::uet(Nanos::ZERO, false);
         Self {
             pull: WithUnit(pull),
             rate: WithUnit(rate),
             window: WithUnit(window),
             oversubscription,
+            min_rate: WithUnit(min_rate),
             network_rtt: None,
         }
     }
