@@ -7,7 +7,7 @@
 )]
 
 use core::ffi::{CStr, c_char};
-use core::mem::MaybeUninit;
+use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{null, null_mut};
 use poseidon_capi::error::*;
 use poseidon_capi::law::*;
@@ -193,10 +193,14 @@ fn structs_of_other_versions_follow_the_rule() {
         // SAFETY: all pointers are valid.
         unsafe { poseidon_law_on_ack(law, ack) }
     };
-    for small in [0, 4, size::<poseidon_ack>() - 1] {
+    // The first version of the interface ended before in_flight_bytes.
+    let first = u32::try_from(offset_of!(poseidon_ack, in_flight_bytes)).expect("a struct is small");
+    for small in [0, 4, first - 1] {
         let ack = poseidon_ack { struct_size: small, ..ack() };
         assert_eq!(on_ack(&raw const ack), POSEIDON_ERROR_STRUCT_TOO_SMALL);
     }
+    let of_first_version = poseidon_ack { struct_size: first, ..ack() };
+    assert_eq!(on_ack(&raw const of_first_version), POSEIDON_OK);
     let huge = poseidon_ack { struct_size: u32::MAX, ..ack() };
     assert_eq!(on_ack(&raw const huge), POSEIDON_ERROR_STRUCT_TOO_NEW);
     let struct_size = size::<Later<poseidon_ack>>();
@@ -227,7 +231,7 @@ fn acks_with_unknown_flags_or_too_many_hops_are_refused() {
         // SAFETY: all pointers are valid.
         unsafe { poseidon_law_on_ack(law, &raw const ack) }
     };
-    assert_eq!(on_ack(poseidon_ack { flags: 16, ..ack() }), POSEIDON_ERROR_UNKNOWN_FLAGS);
+    assert_eq!(on_ack(poseidon_ack { flags: 32, ..ack() }), POSEIDON_ERROR_UNKNOWN_FLAGS);
     assert_eq!(on_ack(poseidon_ack { reserved: 1, ..ack() }), POSEIDON_ERROR_UNKNOWN_FLAGS);
     let records = poseidon_ack { hops: hops.as_ptr(), hop_record_count: 9, ..ack() };
     assert_eq!(on_ack(records), POSEIDON_ERROR_TOO_MANY_HOPS);
