@@ -44,6 +44,7 @@
 //! | [`registry`] | [`AnyLaw`] and [`AnyParams`], which select a law by name |
 //! | [`params`] | parameters with defaults, presets, units and checks |
 //! | [`coexistence`] | a host policy for flows that share queues with loss-based flows |
+//! | `custom` | laws that a program supplies at run time, behind the feature `custom` |
 //! | [`plb`] | a host policy that decides when a flow changes its path |
 //! | [`fixed_math`] | log2 and exp2 in integer arithmetic |
 //! | [`types`] | the crate `poseidon-types`: units, signals and telemetry |
@@ -55,6 +56,8 @@
 extern crate std;
 
 pub mod coexistence;
+#[cfg(feature = "custom")]
+pub mod custom;
 pub mod event;
 pub mod fixed_math;
 pub mod law;

@@ -117,6 +117,9 @@ macro_rules! registry {
         #[non_exhaustive]
         pub enum AnyLaw {
             $( #[doc = concat!("[`", stringify!($law), "`]")] $law($law), )*
+            /// A law that the program supplies at run time. It is not in [`LAWS`].
+            #[cfg(feature = "custom")]
+            Custom(crate::custom::Custom),
         }
 
         /// The parameters of any law in the registry.
@@ -124,6 +127,9 @@ macro_rules! registry {
         #[non_exhaustive]
         pub enum AnyParams {
             $( #[doc = concat!("Parameters of [`", stringify!($law), "`].")] $law(<$law as LawDefinition>::Params), )*
+            /// Parameters of a law that the program supplies at run time.
+            #[cfg(feature = "custom")]
+            Custom(crate::custom::CustomParams),
         }
 
         /// All laws, in the order of [`law_list!`](crate::law_list).
@@ -140,89 +146,157 @@ macro_rules! registry {
             /// Returns the default parameters of the law called `name`, or `None` if there is no such law.
             pub fn for_law(name: &str) -> Option<Self> {
                 $( if name == <$law as LawDefinition>::NAME { return Some(Self::$law(Default::default())); } )*
+                #[cfg(feature = "custom")]
+                if name == crate::custom::Custom::NAME {
+                    return Some(Self::Custom(Default::default()));
+                }
                 None
             }
 
             /// Returns the law's name.
             pub const fn law_name(&self) -> &'static str {
-                match self { $( Self::$law(_) => <$law as LawDefinition>::NAME, )* }
+                match self {
+                    $( Self::$law(_) => <$law as LawDefinition>::NAME, )*
+                    #[cfg(feature = "custom")]
+                    Self::Custom(_) => crate::custom::Custom::NAME,
+                }
             }
 
             /// Sets the parameter called `name` to the value parsed from `text`.
             pub fn set(&mut self, name: &str, text: &str) -> Result<(), ParamError> {
-                match self { $( Self::$law(params) => params.set(name, text), )* }
+                match self {
+                    $( Self::$law(params) => params.set(name, text), )*
+                    #[cfg(feature = "custom")]
+                    Self::Custom(params) => params.set(name, text),
+                }
             }
 
             /// Sets all parameters to a preset's values.
             pub fn apply_preset(&mut self, name: &str) -> Result<(), ParamError> {
-                match self { $( Self::$law(params) => params.apply_preset(name), )* }
+                match self {
+                    $( Self::$law(params) => params.apply_preset(name), )*
+                    #[cfg(feature = "custom")]
+                    Self::Custom(params) => params.apply_preset(name),
+                }
             }
 
             /// Calls `visit` with the name and description of each preset except `paper`.
             pub fn for_each_preset(&self, visit: &mut dyn FnMut(&'static str, &'static str)) {
-                match self { $( Self::$law(_) => {
-                    for preset in <<$law as LawDefinition>::Params as Params>::PRESETS {
-                        visit(preset.name, preset.description);
-                    }
-                } )* }
+                match self {
+                    $( Self::$law(_) => {
+                        for preset in <<$law as LawDefinition>::Params as Params>::PRESETS {
+                            visit(preset.name, preset.description);
+                        }
+                    } )*
+                    #[cfg(feature = "custom")]
+                    Self::Custom(_) => {}
+                }
             }
 
             /// Calls `visit` with each parameter and its current value.
             pub fn for_each(&self, visit: &mut dyn FnMut(&'static ParamInfo, &dyn Display)) {
-                match self { $( Self::$law(params) => params.for_each(visit), )* }
+                match self {
+                    $( Self::$law(params) => params.for_each(visit), )*
+                    #[cfg(feature = "custom")]
+                    Self::Custom(params) => params.for_each(visit),
+                }
             }
 
             /// Returns the signals that the law needs with these parameters.
             pub fn needs(&self) -> Signals {
-                match self { $( Self::$law(params) => <$law as LawDefinition>::needs(params), )* }
+                match self {
+                    $( Self::$law(params) => <$law as LawDefinition>::needs(params), )*
+                    #[cfg(feature = "custom")]
+                    Self::Custom(params) => crate::custom::Custom::needs(params),
+                }
             }
 
             /// Checks the parameters, the path and the supplied signals, and builds the law for a new flow.
             pub fn build(&self, path: &Path, supplied: Signals) -> Result<AnyLaw, BuildError> {
-                match self { $( Self::$law(params) => build(params, path, supplied).map(AnyLaw::$law), )* }
+                match self {
+                    $( Self::$law(params) => build(params, path, supplied).map(AnyLaw::$law), )*
+                    #[cfg(feature = "custom")]
+                    Self::Custom(params) => build(params, path, supplied).map(AnyLaw::Custom),
+                }
             }
         }
 
         impl AnyLaw {
             /// Returns the law's name.
             pub const fn name(&self) -> &'static str {
-                match self { $( Self::$law(_) => <$law as LawDefinition>::NAME, )* }
+                match self {
+                    $( Self::$law(_) => <$law as LawDefinition>::NAME, )*
+                    #[cfg(feature = "custom")]
+                    Self::Custom(_) => crate::custom::Custom::NAME,
+                }
             }
         }
 
         impl Law for AnyLaw {
             #[inline]
             fn on_ack(&mut self, ack: &Ack<'_>) {
-                match self { $( Self::$law(law) => law.on_ack(ack), )* }
+                match self {
+                    $( Self::$law(law) => law.on_ack(ack), )*
+                    #[cfg(feature = "custom")]
+                    Self::Custom(law) => law.on_ack(ack),
+                }
             }
 
             fn on_loss(&mut self, loss: &Loss) {
-                match self { $( Self::$law(law) => law.on_loss(loss), )* }
+                match self {
+                    $( Self::$law(law) => law.on_loss(loss), )*
+                    #[cfg(feature = "custom")]
+                    Self::Custom(law) => law.on_loss(loss),
+                }
             }
 
             fn on_timeout(&mut self, timeout: &Timeout) {
-                match self { $( Self::$law(law) => law.on_timeout(timeout), )* }
+                match self {
+                    $( Self::$law(law) => law.on_timeout(timeout), )*
+                    #[cfg(feature = "custom")]
+                    Self::Custom(law) => law.on_timeout(timeout),
+                }
             }
 
             fn on_trim(&mut self, trim: &Trim) {
-                match self { $( Self::$law(law) => law.on_trim(trim), )* }
+                match self {
+                    $( Self::$law(law) => law.on_trim(trim), )*
+                    #[cfg(feature = "custom")]
+                    Self::Custom(law) => law.on_trim(trim),
+                }
             }
 
             fn is_congested(&self, ack: &Ack<'_>) -> bool {
-                match self { $( Self::$law(law) => law.is_congested(ack), )* }
+                match self {
+                    $( Self::$law(law) => law.is_congested(ack), )*
+                    #[cfg(feature = "custom")]
+                    Self::Custom(law) => law.is_congested(ack),
+                }
             }
 
             fn delay_signal(&self, ack: &Ack<'_>) -> Option<DelaySignal> {
-                match self { $( Self::$law(law) => law.delay_signal(ack), )* }
+                match self {
+                    $( Self::$law(law) => law.delay_signal(ack), )*
+                    #[cfg(feature = "custom")]
+                    Self::Custom(law) => law.delay_signal(ack),
+                }
             }
 
             fn target(&self, hop_count: u8) -> Option<Nanos> {
-                match self { $( Self::$law(law) => law.target(hop_count), )* }
+                match self {
+                    $( Self::$law(law) => law.target(hop_count), )*
+                    #[cfg(feature = "custom")]
+                    Self::Custom(law) => law.target(hop_count),
+                }
             }
 
             #[inline]
             fn decision(&self) -> Decision {
-                match self { $( Self::$law(law) => law.decision(), )* }
+                match self {
+                    $( Self::$law(law) => law.decision(), )*
+                    #[cfg(feature = "custom")]
+                    Self::Custom(law) => law.decision(),
+                }
             }
         }
     };

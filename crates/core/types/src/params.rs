@@ -4,7 +4,7 @@
 //! parser from one declaration, so they always agree. The defaults are the paper's values.
 
 use crate::text::UnitError;
-use crate::{BitRate, Bytes, Fraction, Nanos, Packets};
+use crate::{BitRate, Bytes, Fraction, Nanos, Packets, Signals};
 use core::fmt::{self, Display};
 
 /// The parameters of a law or a policy.
@@ -161,6 +161,19 @@ impl ParamValue for u32 {
 impl ParamValue for bool {
     fn parse(text: &str) -> Result<Self, ValueError> {
         text.trim().parse().map_err(|_| ValueError::NotABool)
+    }
+}
+
+/// Names separated by commas, or `nothing`.
+impl ParamValue for Signals {
+    fn parse(text: &str) -> Result<Self, ValueError> {
+        if text.trim() == "nothing" {
+            return Ok(Self::NONE);
+        }
+        text.split(',').try_fold(Self::NONE, |signals, name| {
+            let signal = Self::from_name(name.trim()).ok_or(ValueError::NotOneOf(Self::ALL_NAMES))?;
+            Ok(signals | signal)
+        })
     }
 }
 

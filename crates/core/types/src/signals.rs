@@ -44,6 +44,15 @@ impl Signals {
     /// All signals.
     pub const ALL: Self = Self(0xff);
 
+    /// The names of all signals, separated by spaces.
+    pub(crate) const ALL_NAMES: &'static str = "rtt ecn-echo max-hop-delay reverse-max-hop-delay hop-records \
+         endpoint-delay hop-count circuit-state";
+
+    /// Returns the signal with this name, or `None` if there is none.
+    pub fn from_name(name: &str) -> Option<Self> {
+        NAMES.iter().find(|(_, known)| *known == name).map(|(signal, _)| *signal)
+    }
+
     /// Returns the union of both sets.
     #[inline]
     pub const fn union(self, other: Self) -> Self {
@@ -108,7 +117,23 @@ impl fmt::Debug for Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::params::ParamValue;
     use std::string::ToString;
+
+    #[test]
+    fn every_signal_has_a_name() {
+        let names: std::vec::Vec<&str> = Signals::ALL.names().collect();
+        assert_eq!(names.join(" "), Signals::ALL_NAMES);
+        for signal in Signals::ALL.iter() {
+            assert_eq!(signal.names().next().and_then(Signals::from_name), Some(signal));
+        }
+        assert_eq!(Signals::from_name("cost"), None);
+        assert_eq!(<Signals as ParamValue>::parse("nothing"), Ok(Signals::NONE));
+        for signals in [Signals::ALL, Signals::RTT | Signals::HOP_COUNT, Signals::NONE] {
+            assert_eq!(<Signals as ParamValue>::parse(&signals.to_string()), Ok(signals));
+        }
+        assert!(<Signals as ParamValue>::parse("rtt,").is_err());
+    }
 
     #[test]
     fn superset_contains_the_needed_signals() {

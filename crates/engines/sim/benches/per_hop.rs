@@ -52,10 +52,10 @@ macro_rules! law_benchmarks {
     )*};
 }
 law_benchmarks! {
-    poseidon = "poseidon", Stamp::MaxHopDelay(DelayCarrier::Shim), 112_000_000;
-    swift = "swift", Stamp::MaxHopDelay(DelayCarrier::Shim), 69_000_000;
-    hpcc = "hpcc", Stamp::HopRecords(RecordCarrier::HpccNs3), 123_000_000;
-    dctcp = "dctcp", Stamp::Off, 102_000_000;
+    poseidon = "poseidon", Stamp::MaxHopDelay(DelayCarrier::Shim), 115_000_000;
+    swift = "swift", Stamp::MaxHopDelay(DelayCarrier::Shim), 71_000_000;
+    hpcc = "hpcc", Stamp::HopRecords(RecordCarrier::HpccNs3), 126_000_000;
+    dctcp = "dctcp", Stamp::Off, 105_000_000;
 }
 
 library_benchmark_group!(name = per_hop, benchmarks = [poseidon, swift, hpcc, dctcp]);

@@ -33,6 +33,9 @@ pub(crate) struct Setup<'a> {
     pub(crate) wire_format_telemetry: bool,
     /// Creates the plan's real transport stacks. `None` if the plan has no stacks.
     pub(crate) stacks: Option<&'static dyn StackFactory>,
+    /// Supplies the laws that are not in the registry.
+    #[cfg(feature = "custom-laws")]
+    pub(crate) custom_laws: Option<&'static dyn poseidon_laws::custom::CustomLaws>,
     pub(crate) shards: u32,
 }
 
@@ -49,6 +52,9 @@ pub(crate) struct ShardContext<'a> {
     pub(crate) datagrams: DatagramArena,
     /// Creates the plan's real transport stacks. `None` if the plan has no stacks.
     pub(crate) stacks: Option<&'static dyn StackFactory>,
+    /// Supplies the laws that are not in the registry.
+    #[cfg(feature = "custom-laws")]
+    pub(crate) custom_laws: Option<&'static dyn poseidon_laws::custom::CustomLaws>,
     pub(crate) telemetry: Telemetry,
     pub(crate) calendar: Calendar,
     pub(crate) report: Report,
@@ -78,7 +84,7 @@ pub(crate) struct ShardContext<'a> {
 
 impl<'a> ShardContext<'a> {
     pub(crate) fn new(setup: &'a Setup<'a>, shard: u32) -> Self {
-        let Setup { plan, network, schedule, recording, wire_format_telemetry, stacks, shards } = setup;
+        let Setup { plan, network, schedule, recording, wire_format_telemetry, stacks, shards, .. } = setup;
         let recorder = Recorder::new(recording, plan.watched_connections.len());
         let impairments = Impairments::new(plan, network);
         let nodes = network.switches() + network.racks;
@@ -93,6 +99,8 @@ impl<'a> ShardContext<'a> {
             arena: PacketArena::new(),
             datagrams: DatagramArena::default(),
             stacks: *stacks,
+            #[cfg(feature = "custom-laws")]
+            custom_laws: setup.custom_laws,
             telemetry: Telemetry::new(plan, *wire_format_telemetry, network.rates().clone()),
             calendar: Calendar::new(nodes, network.switches(), min_delay, plan.stop),
             report: Report::default(),
@@ -240,6 +248,7 @@ impl<'a> ShardContext<'a> {
 
     /// Adds a packet's arrival at its host to the result hash. The hash is a sum, so it does not depend on
     /// host order.
+    #[inline(always)]
     pub(crate) fn hash_delivery(&mut self, now: Picos, packet: &Packet) {
         let kind = packet.tag.kind() as u64 + 8 * u64::from(packet.tag.is_marked());
         let identity = hash_pair(packet.connection, packet.seq) ^ kind;

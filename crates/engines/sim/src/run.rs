@@ -41,6 +41,9 @@ pub struct Simulator {
     pub wire_format_telemetry: bool,
     /// Creates the real transport stacks of plans that use them. If `None`, the simulator rejects such plans.
     pub stacks: Option<&'static dyn StackFactory>,
+    /// Supplies the laws that are not in the registry. If `None`, the simulator rejects plans that use them.
+    #[cfg(feature = "custom-laws")]
+    pub custom_laws: Option<&'static dyn poseidon_laws::custom::CustomLaws>,
 }
 
 /// The number of windows between progress reports.
@@ -77,10 +80,22 @@ impl Simulator {
         Pfc::check_memory(plan, &network)?;
         check_recording(recording, &network)?;
         let stacks = self.check_stacks(plan, recording)?;
+        #[cfg(feature = "custom-laws")]
+        check_custom_laws(plan, self.custom_laws.is_some())?;
         let schedule = Schedule::new(plan)?;
         let shards = max_shards.min(network.racks);
         let wire_format_telemetry = self.wire_format_telemetry;
-        Ok(Setup { plan, network, schedule, recording, wire_format_telemetry, stacks, shards })
+        Ok(Setup {
+            plan,
+            network,
+            schedule,
+            recording,
+            wire_format_telemetry,
+            stacks,
+            #[cfg(feature = "custom-laws")]
+            custom_laws: self.custom_laws,
+            shards,
+        })
     }
 
     /// Returns the factory for the plan's real transport stacks, or `None` if the plan has no stacks. Rejects
@@ -159,6 +174,18 @@ impl Backend for Simulator {
         });
         Ok(merge_results(&results))
     }
+}
+
+/// Rejects laws that the program should supply but does not.
+#[cfg(feature = "custom-laws")]
+fn check_custom_laws(plan: &Plan, is_supplied: bool) -> Result<(), PlanError> {
+    let is_custom = |law: &poseidon_laws::AnyParams| matches!(law, poseidon_laws::AnyParams::Custom(_));
+    if !is_supplied && plan.laws.iter().any(is_custom) {
+        return Err(PlanError::Unsupported(
+            "the law `custom`, which only a program that supplies laws can run",
+        ));
+    }
+    Ok(())
 }
 
 /// Returns the egress ports along the path of a connection's data packets.

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use crate::credits::sender::SendCredit;
 use crate::hash::{hash_pair, low32, splitmix64};
 use crate::path_filter::DelayFilter;
-pub(crate) use sack::{LostPacket, SackScoreboard};
+pub(crate) use sack::{LostPacket, SackOutcome, SackScoreboard};
 
 /// A message that has not been fully acknowledged.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +88,8 @@ pub(crate) struct Sender {
     pub(crate) plb: Plb,
     /// The coexistence policy, if enabled. The policy is boxed because few runs use it.
     pub(crate) coexistence: Option<Box<Coexistence>>,
+    /// Whether the sender has a filter of delays, a credit, a path policy with state or a SACK scoreboard.
+    pub(crate) has_options: bool,
     /// The filter of delays, if it is on.
     pub(crate) delay_filter: Option<Box<DelayFilter>>,
     /// The credit of the receiver, if senders wait for credits.
@@ -171,6 +173,7 @@ impl Sender {
             law,
             plb: Plb::default(),
             coexistence: None,
+            has_options: false,
             delay_filter: None,
             credit: None,
             paths: None,
@@ -284,10 +287,16 @@ impl Sender {
     }
 
     /// Returns the payload size of packet `seq`.
+    // There are two callers, but only one of them matters for the speed.
+    #[inline(always)]
     pub(crate) fn payload(&self, seq: u32, mtu: u16) -> u16 {
-        if seq + 1 < self.first_message_end {
-            return mtu;
-        }
+        if seq + 1 < self.first_message_end { mtu } else { self.payload_at_end(seq, mtu) }
+    }
+
+    /// Returns the payload size of packet `seq`, which may be the last packet of a message.
+    #[cold]
+    #[inline(never)]
+    fn payload_at_end(&self, seq: u32, mtu: u16) -> u16 {
         match self.messages.get(self.message_index(seq)) {
             Some(message) if message.end_seq == seq + 1 && message.size.is_some() => message.last_payload,
             Some(_) | None => mtu,

@@ -96,6 +96,8 @@ impl Telemetry {
     }
 
     /// Allocates hop records for a new data packet, if it needs any.
+    // There are two callers, but only one of them matters for the speed.
+    #[inline(always)]
     pub(crate) fn allocate_records(&mut self) -> RecordsId {
         match self.stamp {
             Stamp::HopRecords(RecordCarrier::HpccNs3) if self.wire_format => {
@@ -171,8 +173,9 @@ impl Telemetry {
 
     /// Returns the largest hop delays on the data path and on the reply path, as read by the sender.
     pub(crate) fn max_hop_delays(&self, reply: &Packet) -> (Option<Nanos>, Option<Nanos>) {
-        if let (Stamp::MaxHopDelay(DelayCarrier::Shim), Some(bytes)) =
-            (self.stamp, self.record_arena.bytes(reply.records))
+        if self.wire_format
+            && let (Stamp::MaxHopDelay(DelayCarrier::Shim), Some(bytes)) =
+                (self.stamp, self.record_arena.bytes(reply.records))
         {
             let reflected = reflection::Repr::parse(&bytes[shim::HEADER_BYTES..])
                 .expect("the simulator wrote this reflection");

@@ -6,7 +6,7 @@ use poseidon_plan::traffic::Connection;
 use poseidon_plan::transport::Credits;
 use poseidon_types::{ConnectionId, HostId, Packets, Picos};
 
-use super::sending::rto;
+use super::pacing::rto;
 use super::{Endpoints, Rack, Timer};
 use crate::context::ShardContext;
 use crate::credits::oversubscription::Arrival;
@@ -79,6 +79,8 @@ pub(super) fn spend_credit(ctx: &mut ShardContext<'_>, sender: &mut Sender, id: 
 impl Rack {
     /// Sends a sender's demand in a packet of its own, if no data packet can carry it: the sender has no credit, nothing
     /// is in flight, and it needs more than it has asked for. The sender asks again after a timeout.
+    #[cold]
+    #[inline(never)]
     pub(super) fn request_credit(
         &mut self,
         ctx: &mut ShardContext<'_>,
@@ -102,6 +104,8 @@ impl Rack {
     }
 
     /// Asks again after a timeout, because the demand or the credit may have been lost.
+    #[cold]
+    #[inline(never)]
     pub(super) fn repeat_request(
         &mut self,
         ctx: &mut ShardContext<'_>,
@@ -118,6 +122,8 @@ impl Rack {
     }
 
     /// Passes the demand in a packet that arrived at its receiver to the pacer. Trimmed packets carry it too.
+    #[cold]
+    #[inline(never)]
     pub(super) fn on_demand(
         &mut self,
         ctx: &ShardContext<'_>,
@@ -142,6 +148,8 @@ impl Rack {
     }
 
     /// Sends the next pull packet of a host.
+    #[cold]
+    #[inline(never)]
     pub(super) fn on_pull_timer(
         &mut self,
         ctx: &mut ShardContext<'_>,
@@ -168,6 +176,8 @@ impl Rack {
     }
 
     /// Processes a credit packet: a pull packet at the sender, or a request at the receiver.
+    #[cold]
+    #[inline(never)]
     pub(super) fn on_credit_packet(
         &mut self,
         ctx: &mut ShardContext<'_>,

@@ -6,6 +6,7 @@
 //! connection in a real transport stack is ready after any event at its host, and takes its turn with the others.
 
 mod credits;
+mod pacing;
 mod receiving;
 mod rings;
 mod sack;
@@ -381,12 +382,35 @@ impl Rack {
                 self.on_data(ctx, endpoints, slot, id, now);
             }
             PacketKind::Cnp if packet.tag.is_credit() => {
-                ctx.hash_delivery(now, &packet);
-                self.on_credit_packet(ctx, endpoints, slot, id, now);
+                self.on_optional_packet(ctx, endpoints, slot, id, now);
             }
             PacketKind::Ack | PacketKind::Nack | PacketKind::Cnp => {
                 ctx.hash_delivery(now, &packet);
                 self.on_reply(ctx, endpoints, id, now);
+            }
+            PacketKind::Trimmed | PacketKind::Datagram | PacketKind::PendingAck => {
+                self.on_optional_packet(ctx, endpoints, slot, id, now);
+            }
+        }
+        ctx.consumed_packets += 1;
+    }
+
+    /// Processes a packet that exists only with credits, trimming or real transport stacks.
+    #[cold]
+    #[inline(never)]
+    fn on_optional_packet(
+        &mut self,
+        ctx: &mut ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        slot: u32,
+        id: PacketId,
+        now: Picos,
+    ) {
+        let packet = ctx.arena[id];
+        match packet.tag.kind() {
+            PacketKind::Cnp => {
+                ctx.hash_delivery(now, &packet);
+                self.on_credit_packet(ctx, endpoints, slot, id, now);
             }
             PacketKind::Trimmed => {
                 ctx.hash_delivery(now, &packet);
@@ -396,9 +420,8 @@ impl Rack {
                 ctx.hash_datagram(now, &packet);
                 self.on_datagram(ctx, endpoints, slot, id, now);
             }
-            PacketKind::PendingAck => {}
+            _ => {}
         }
-        ctx.consumed_packets += 1;
     }
 
     fn tx_queue(&mut self, ctx: &ShardContext<'_>, slot: u32, priority: u8) -> &mut TxQueue {

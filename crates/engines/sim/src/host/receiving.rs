@@ -34,8 +34,7 @@ impl Rack {
         let data = ctx.arena[id];
         let connection = data.connection();
         if ctx.plan.transport.credits.is_some() {
-            let arrival = Arrival::Data { marked: data.tag.is_marked() };
-            self.on_demand(ctx, endpoints, slot, &data, Some(arrival), now);
+            self.on_data_with_credits(ctx, endpoints, slot, id, now);
         }
         let payload = ctx.payload(&data);
         let receiver = &mut endpoints.receivers[connection.index()];
@@ -80,6 +79,7 @@ impl Rack {
             }
             ReplyAction::SackNow => self.send_sack(ctx, endpoints, slot, id, now),
             ReplyAction::Nack => {
+                ctx.report.nacks += 1;
                 let cumulative_ack = receiver.next_expected;
                 let fields = ReplyFields { kind: PacketKind::Nack, cumulative_ack, marked: false };
                 self.queue_reply(ctx, slot, id, fields, now);
@@ -87,6 +87,22 @@ impl Rack {
             ReplyAction::Discard => ctx.discard(id),
         }
         self.send_next(ctx, endpoints, slot, now);
+    }
+
+    /// Processes the demand and the mark of a data packet, with credits.
+    #[cold]
+    #[inline(never)]
+    fn on_data_with_credits(
+        &mut self,
+        ctx: &mut ShardContext<'_>,
+        endpoints: &mut Endpoints,
+        slot: u32,
+        id: PacketId,
+        now: Picos,
+    ) {
+        let data = ctx.arena[id];
+        let arrival = Arrival::Data { marked: data.tag.is_marked() };
+        self.on_demand(ctx, endpoints, slot, &data, Some(arrival), now);
     }
 
     /// Turns a data packet into an ACK with a selective acknowledgement.
@@ -132,6 +148,7 @@ impl Rack {
         if receiver.has_packet(trimmed.seq) {
             self.send_sack(ctx, endpoints, slot, id, now);
         } else {
+            ctx.report.nacks += 1;
             let (cumulative_ack, marked) = (receiver.next_expected, trimmed.tag.is_marked());
             let fields = ReplyFields { kind: PacketKind::Nack, cumulative_ack, marked };
             self.queue_reply(ctx, slot, id, fields, now);
@@ -202,7 +219,6 @@ impl Rack {
         packet.size = ctx.reply_size;
         ctx.telemetry.reflect(packet);
         ctx.report.replies += 1;
-        ctx.report.nacks += u64::from(fields.kind == PacketKind::Nack);
         self.tx_queue(ctx, slot, priority).replies.push(&mut ctx.arena, id);
     }
 

@@ -1,44 +1,38 @@
 //! The sending half of a rack for senders that learn of losses from NACKs and timeouts (`Recovery::TrimNacks`).
 
-use poseidon_laws::{Law, Loss, Timeout, Trim};
+use poseidon_laws::{Ack, Law, Loss, Timeout, Trim};
 use poseidon_policies::path::Outcome;
-use poseidon_types::{ConnectionId, Nanos, Picos};
+use poseidon_types::{Bytes, ConnectionId, Nanos, Picos};
 
-use super::sending::{ReplyUpdate, apply_decision, build_ack, log_decision, path_outcome, update_law};
+use super::credits::spend_credit;
+use super::pacing::apply_decision;
 use super::{Endpoints, Rack};
 use crate::context::ShardContext;
 use crate::packet::{Packet, PacketId, PacketKind};
-use crate::sender::{AckOutcome, LostPacket, Sender};
+use crate::sender::{LostPacket, SackOutcome, Sender};
 
 /// The number of transmissions of a packet up to which its RTT is known: the original and one retransmission.
 const MAX_TIMED_TRANSMISSIONS: u16 = 2;
 
 impl Rack {
-    /// Processes an ACK with a selective acknowledgement, or a NACK for a trimmed packet.
+    /// Sets the RTO of a sender with a SACK scoreboard after a reply. For other senders, reports the reply to the path
+    /// policy.
+    #[cold]
     #[inline(never)]
-    pub(super) fn on_sack_reply(
+    pub(super) fn complete_reply(
         &mut self,
-        ctx: &mut ShardContext<'_>,
-        endpoints: &mut Endpoints,
+        ctx: &ShardContext<'_>,
+        sender: &mut Sender,
         id: PacketId,
         now: Picos,
     ) {
-        let reply = ctx.arena[id];
-        let connection = reply.connection();
-        let Some(sender) = endpoints.senders[connection.index()].as_mut() else {
-            ctx.discard(id);
-            return;
-        };
-        if reply.tag.kind() == PacketKind::Nack {
-            on_trim_nack(sender, &reply, now);
-        } else {
-            on_sack(ctx, sender, &reply, now);
+        let reply = &ctx.arena[id];
+        if sender.sack.is_some() {
+            set_sack_deadline(ctx, sender);
+            self.arm_rto(sender, reply.connection());
+        } else if reply.tag.kind() == PacketKind::Ack {
+            sender.report_path(Some(!reply.entropy), path_outcome(reply), now);
         }
-        set_sack_deadline(ctx, sender);
-        self.arm_rto(sender, connection);
-        ctx.discard(id);
-        self.finish_messages(ctx, endpoints, connection, now);
-        self.update_connection(ctx, endpoints, connection, now);
     }
 
     /// Retransmits the packets that have timed out. The RTO timer may have expired too early.
@@ -77,7 +71,7 @@ const fn min_rto(ctx: &ShardContext<'_>) -> Picos {
 
 /// Sets the time at which the oldest packet in flight times out.
 #[inline(never)]
-pub(super) fn set_sack_deadline(ctx: &ShardContext<'_>, sender: &mut Sender) {
+fn set_sack_deadline(ctx: &ShardContext<'_>, sender: &mut Sender) {
     sender.rto_deadline = sender.sack_rto_deadline(min_rto(ctx));
 }
 
@@ -86,8 +80,42 @@ fn rtt(reply: &Packet, now: Picos) -> Nanos {
     Nanos::new((now.get() - reply.sent_at_ps) / 1_000)
 }
 
-/// Processes an ACK: updates the scoreboard, the path policy and the law.
-fn on_sack(ctx: &mut ShardContext<'_>, sender: &mut Sender, reply: &Packet, now: Picos) {
+/// What a reply is to a sender's options.
+pub(super) enum ReplyStart {
+    /// The sender has no SACK scoreboard.
+    Scoreboard,
+    /// An ACK has updated the SACK scoreboard.
+    Sack { rtt: Nanos, outcome: SackOutcome, in_flight_before: u32 },
+    /// A NACK has reported a trimmed packet. Nothing remains to be done.
+    Trimmed,
+}
+
+/// Processes what a reply means for a sender's credit and SACK scoreboard.
+#[cold]
+#[inline(never)]
+pub(super) fn start_optional_reply(
+    ctx: &ShardContext<'_>,
+    sender: &mut Sender,
+    id: PacketId,
+    now: Picos,
+) -> ReplyStart {
+    let reply = &ctx.arena[id];
+    if let Some(credit) = &mut sender.credit {
+        credit.on_reply();
+    }
+    if sender.sack.is_none() {
+        return ReplyStart::Scoreboard;
+    }
+    if reply.tag.kind() == PacketKind::Nack {
+        on_trim_nack(sender, reply, now);
+        ReplyStart::Trimmed
+    } else {
+        on_sack(ctx, sender, reply, now)
+    }
+}
+
+/// Processes an ACK: updates the SACK scoreboard, the path policy and the smoothed RTT.
+fn on_sack(ctx: &ShardContext<'_>, sender: &mut Sender, reply: &Packet, now: Picos) -> ReplyStart {
     let in_flight_before = sender.in_flight;
     let selective_ack = ctx.telemetry.record_arena.selective_ack(reply.records);
     let outcome = sender.on_sack(reply, &selective_ack);
@@ -98,29 +126,37 @@ fn on_sack(ctx: &mut ShardContext<'_>, sender: &mut Sender, reply: &Packet, now:
     } else if !outcome.rtt_ambiguous {
         sender.srtt = Nanos::new((3 * sender.srtt.get() + rtt.get()) / 4);
     }
-    let update = ReplyUpdate {
-        reply,
-        now: now.to_nanos_floor(),
-        rtt,
-        outcome: AckOutcome { acked: outcome.acked, new_loss: false },
-        newly_lost: 0,
-        in_flight_before,
-    };
-    let mut ack = build_ack(&mut ctx.telemetry, ctx.plan, sender, &update);
-    ack.bytes = outcome.bytes;
-    if reply.tag.is_marked() {
-        ack.marked = ack.bytes.max(poseidon_types::Bytes::new(1));
+    ReplyStart::Sack { rtt, outcome, in_flight_before }
+}
+
+/// Completes the ACK event for the law: the bytes that a SACK reports, and the filter of delays.
+#[cold]
+#[inline(never)]
+pub(super) fn complete_ack(sender: &mut Sender, ack: &mut Ack<'_>, sack: Option<&SackOutcome>) {
+    if let Some(outcome) = sack {
+        ack.bytes = outcome.bytes;
+        if ack.marked > Bytes::ZERO {
+            ack.marked = ack.bytes.max(Bytes::new(1));
+        }
+        ack.in_flight = sender.sack_bytes_in_flight();
+        ack.rtt_ambiguous = outcome.rtt_ambiguous;
     }
-    ack.in_flight = sender.sack_bytes_in_flight();
-    ack.rtt_ambiguous = outcome.rtt_ambiguous;
-    let signals = (ack.max_hop_delay, ack.hops.records.iter().map(|record| record.queue).max());
     if let Some(filter) = &mut sender.delay_filter {
-        filter.apply(&mut ack);
+        filter.apply(ack);
     }
-    update_law(sender, &ack, &update, false);
-    ctx.report.decisions += 1;
-    ctx.report.decisions_with_telemetry += u64::from(reply.reflected_hops > 0);
-    log_decision(ctx, sender, &update, signals, now);
+}
+
+/// Completes a packet that is about to be sent: spends credit, and sets the RTO of a SACK scoreboard. `active` is the
+/// number of the host's connections that wait for their turn.
+#[cold]
+#[inline(never)]
+pub(super) fn complete_send(ctx: &mut ShardContext<'_>, sender: &mut Sender, id: PacketId, active: usize) {
+    if sender.credit.is_some() {
+        spend_credit(ctx, sender, id, active);
+    }
+    if sender.sack.is_some() {
+        set_sack_deadline(ctx, sender);
+    }
 }
 
 /// Processes a NACK: queues the trimmed packet for retransmission, and reports it to the path policy and the law. A
@@ -144,4 +180,9 @@ fn on_trim_nack(sender: &mut Sender, reply: &Packet, now: Picos) {
     // A packet that was trimmed at the last hop says nothing against its path.
     let outcome = if last_hop { path_outcome(reply) } else { Outcome::Trimmed };
     sender.report_path(Some(!reply.entropy), outcome, now);
+}
+
+/// Returns what an ACK says about the path of the packet that caused it.
+const fn path_outcome(reply: &Packet) -> Outcome {
+    if reply.tag.is_marked() { Outcome::Marked } else { Outcome::Good }
 }

@@ -3,7 +3,7 @@
 use core::cmp::Reverse;
 use poseidon_laws::coexistence::{Coexistence, CoexistenceAck};
 use poseidon_laws::plb::PlbAck;
-use poseidon_laws::{Ack, Law, Loss, Pacing, Timeout};
+use poseidon_laws::{Ack, Law, Loss, Timeout};
 use poseidon_plan::Plan;
 use poseidon_plan::records::{DecisionRow, MessageRow};
 use poseidon_plan::traffic::{Amount, Event};
@@ -11,8 +11,9 @@ use poseidon_plan::transport::{AnyPathPolicy, Echo, Eligibility, Recovery, Trans
 use poseidon_policies::path::Outcome;
 use poseidon_types::{Bytes, ConnectionId, MessageId, Nanos, Packets, Picos};
 
-use super::credits::{credit_allows_packet, spend_credit, start_credit};
-use super::sack::set_sack_deadline;
+use super::credits::{credit_allows_packet, start_credit};
+use super::pacing::{apply_decision, pacing_delay, rto};
+use super::sack::{ReplyStart, complete_ack, complete_send, start_optional_reply};
 use super::{Endpoints, Rack, Timer};
 use crate::context::ShardContext;
 use crate::hash::{hash_pair, low32, splitmix64};
@@ -23,15 +24,15 @@ use crate::sender::{AckOutcome, OutgoingMessage, Sender, path_entropy};
 use crate::telemetry::{Telemetry, available_signals};
 
 /// A reply and its effect on the sender's scoreboard.
-pub(super) struct ReplyUpdate<'a> {
-    pub(super) reply: &'a Packet,
-    pub(super) now: Nanos,
-    pub(super) rtt: Nanos,
-    pub(super) outcome: AckOutcome,
+struct ReplyUpdate<'a> {
+    reply: &'a Packet,
+    now: Nanos,
+    rtt: Nanos,
+    outcome: AckOutcome,
     /// The number of packets that the reply revealed as lost.
-    pub(super) newly_lost: u32,
+    newly_lost: u32,
     /// The number of in-flight packets before the reply.
-    pub(super) in_flight_before: u32,
+    in_flight_before: u32,
 }
 
 impl Rack {
@@ -81,6 +82,8 @@ impl Rack {
             let law = plan.laws[connection.law as usize]
                 .build(&plan.path(&connection), available_signals(plan))
                 .expect("the plan was validated");
+            #[cfg(feature = "custom-laws")]
+            let law = start_custom_law(law, ctx.custom_laws, &plan.path(&connection));
             let mut sender = Sender::new(law, path_entropy(&connection));
             sender.credit = start_credit(plan, &connection);
             sender.delay_filter = DelayFilter::new(plan.transport.path_filter).map(Box::new);
@@ -90,6 +93,10 @@ impl Rack {
             if !plan.transport.load_balancing.is_stateless() {
                 sender.paths = Some(Box::new(plan.transport.load_balancing.start()));
             }
+            sender.has_options = sender.credit.is_some()
+                || sender.delay_filter.is_some()
+                || sender.sack.is_some()
+                || sender.paths.is_some();
             if plan.transport.coexistence {
                 sender.coexistence = Some(Box::new(Coexistence::new(now.to_nanos_floor())));
             }
@@ -147,37 +154,10 @@ impl Rack {
             ctx.discard(id);
             return;
         };
-        if let Some(credit) = &mut sender.credit {
-            credit.on_reply();
+        process_reply(ctx, sender, id, &reply, now);
+        if sender.has_options {
+            self.complete_reply(ctx, sender, id, now);
         }
-        if sender.sack.is_some() {
-            self.on_sack_reply(ctx, endpoints, id, now);
-            return;
-        }
-        let transport = &ctx.plan.transport;
-        let update = update_scoreboard(sender, &reply, transport, now);
-        let mut ack = build_ack(&mut ctx.telemetry, ctx.plan, sender, &update);
-        let hop_delay = ack.max_hop_delay;
-        let hop_queue = ack.hops.records.iter().map(|record| record.queue).max();
-        let (acked_seq, next_seq) = (ack.acked_seq, ack.next_seq);
-        if let Some(filter) = &mut sender.delay_filter {
-            filter.apply(&mut ack);
-        }
-        let congested = update_law(sender, &ack, &update, transport.plb.is_some());
-        if sender.paths.is_some() && reply.tag.kind() == PacketKind::Ack {
-            sender.report_path(Some(!reply.entropy), path_outcome(&reply), now);
-        }
-        ctx.report.decisions += 1;
-        ctx.report.decisions_with_telemetry += u64::from(reply.reflected_hops > 0);
-        if let Some(plb) = &transport.plb {
-            let idle = sender.in_flight == 0;
-            let plb_ack = PlbAck { now: update.now, acked_seq, next_seq, congested, idle };
-            if sender.plb.on_ack(&plb_ack, plb) {
-                change_path(ctx, sender);
-            }
-        }
-        sender.rto_deadline = now + rto(ctx, sender);
-        log_decision(ctx, sender, &update, (hop_delay, hop_queue), now);
         ctx.discard(id);
         self.finish_messages(ctx, endpoints, connection, now);
         self.update_connection(ctx, endpoints, connection, now);
@@ -338,17 +318,14 @@ impl Rack {
             }
             let Some((seq, is_retransmission)) = sender.take_next_packet(now) else { continue };
             let id = new_data_packet(ctx, sender, connection, seq, now);
-            if sender.credit.is_some() {
-                let active = 1 + self.tx_queue(ctx, slot, priority).ready.len();
-                spend_credit(ctx, sender, id, active);
-            }
             ctx.report.retransmitted += u64::from(is_retransmission);
             sender.next_send = now + pacing_delay(sender, ctx.arena[id].size);
             if sender.in_flight == 1 {
                 sender.rto_deadline = now + rto(ctx, sender);
             }
-            if sender.sack.is_some() {
-                set_sack_deadline(ctx, sender);
+            if sender.has_options {
+                let active = 1 + self.tx_queue(ctx, slot, priority).ready.len();
+                complete_send(ctx, sender, id, active);
             }
             self.arm_rto(sender, connection);
             self.enqueue_if_eligible(ctx, sender, connection, slot, priority, now);
@@ -356,6 +333,47 @@ impl Rack {
         }
         None
     }
+}
+
+/// Processes a reply: updates the scoreboard and the law.
+#[inline(always)]
+fn process_reply(ctx: &mut ShardContext<'_>, sender: &mut Sender, id: PacketId, reply: &Packet, now: Picos) {
+    let transport = &ctx.plan.transport;
+    let (update, sack) = match start_reply(ctx, sender, id, now) {
+        ReplyStart::Scoreboard => (update_scoreboard(sender, reply, transport, now), None),
+        ReplyStart::Sack { rtt, outcome, in_flight_before } => {
+            let acked = AckOutcome { acked: outcome.acked, new_loss: false };
+            let now = now.to_nanos_floor();
+            (ReplyUpdate { reply, now, rtt, outcome: acked, newly_lost: 0, in_flight_before }, Some(outcome))
+        }
+        ReplyStart::Trimmed => return,
+    };
+    let mut ack = build_ack(&mut ctx.telemetry, ctx.plan, sender, &update);
+    let hop_delay = ack.max_hop_delay;
+    let hop_queue = ack.hops.records.iter().map(|record| record.queue).max();
+    let (acked_seq, next_seq) = (ack.acked_seq, ack.next_seq);
+    if sender.has_options {
+        complete_ack(sender, &mut ack, sack.as_ref());
+    }
+    let plb = if sack.is_none() { transport.plb.as_ref() } else { None };
+    let congested = update_law(sender, &ack, &update, plb.is_some());
+    ctx.report.decisions += 1;
+    ctx.report.decisions_with_telemetry += u64::from(reply.reflected_hops > 0);
+    if let Some(plb) = plb {
+        let idle = sender.in_flight == 0;
+        let plb_ack = PlbAck { now: update.now, acked_seq, next_seq, congested, idle };
+        if sender.plb.on_ack(&plb_ack, plb) {
+            change_path(ctx, sender);
+        }
+    }
+    sender.rto_deadline = now + rto(ctx, sender);
+    log_decision(ctx, sender, &update, (hop_delay, hop_queue), now);
+}
+
+/// Processes what a reply means for a sender's credit and SACK scoreboard, if it has them.
+#[inline(always)]
+fn start_reply(ctx: &ShardContext<'_>, sender: &mut Sender, id: PacketId, now: Picos) -> ReplyStart {
+    if sender.has_options { start_optional_reply(ctx, sender, id, now) } else { ReplyStart::Scoreboard }
 }
 
 /// Updates a sender's scoreboard, CWR state and smoothed RTT.
@@ -394,10 +412,22 @@ fn update_scoreboard<'a>(
     }
 }
 
+/// Starts a flow whose law the program supplies. Returns any other law as it is.
+#[cfg(feature = "custom-laws")]
+fn start_custom_law(
+    mut law: poseidon_laws::AnyLaw,
+    laws: Option<&'static dyn poseidon_laws::custom::CustomLaws>,
+    path: &poseidon_laws::Path,
+) -> poseidon_laws::AnyLaw {
+    if let (poseidon_laws::AnyLaw::Custom(law), Some(laws)) = (&mut law, laws) {
+        law.start(laws, path);
+    }
+    law
+}
+
 /// Builds the ACK event that is passed to the law.
-// There are two callers, but only one of them matters for the speed.
 #[inline(always)]
-pub(super) fn build_ack<'a>(
+fn build_ack<'a>(
     telemetry: &'a mut Telemetry,
     plan: &Plan,
     sender: &Sender,
@@ -432,14 +462,8 @@ pub(super) fn build_ack<'a>(
 
 /// Passes an ACK and any loss to the law, and applies the law's decision. Returns whether the law considers
 /// the path congested, which only PLB needs to know.
-// There are two callers, but only one of them matters for the speed.
 #[inline(always)]
-pub(super) fn update_law(
-    sender: &mut Sender,
-    ack: &Ack<'_>,
-    update: &ReplyUpdate<'_>,
-    uses_plb: bool,
-) -> bool {
+fn update_law(sender: &mut Sender, ack: &Ack<'_>, update: &ReplyUpdate<'_>, uses_plb: bool) -> bool {
     sender.law.on_ack(ack);
     let congested = uses_plb && sender.law.is_congested(ack);
     update_coexistence(sender, ack, update.newly_lost);
@@ -488,7 +512,7 @@ fn new_data_packet(
 
 /// Logs a law's decision after an ACK, if its connection is watched.
 #[inline]
-pub(super) fn log_decision(
+fn log_decision(
     ctx: &mut ShardContext<'_>,
     sender: &Sender,
     update: &ReplyUpdate<'_>,
@@ -512,11 +536,6 @@ pub(super) fn log_decision(
         };
         ctx.log_ack(watched, row, sender, reply.switches);
     }
-}
-
-/// Returns what an ACK says about the path of the packet that caused it.
-pub(super) const fn path_outcome(reply: &Packet) -> Outcome {
-    if reply.tag.is_marked() { Outcome::Marked } else { Outcome::Good }
 }
 
 /// Moves a connection to another path.
@@ -546,76 +565,5 @@ fn update_coexistence(sender: &mut Sender, ack: &Ack<'_>, lost: u32) {
     {
         let window = sender.law.decision().window;
         coexistence.on_ack(&CoexistenceAck::new(ack, signal, window, lost));
-    }
-}
-
-/// Applies the law's current decision. A new pacing gap starts at the last send. Otherwise, a window below
-/// one packet would be paced by an outdated RTT, and a connection whose window has grown above one packet
-/// would still wait.
-pub(super) fn apply_decision(sender: &mut Sender) {
-    let gap = |pacing| match pacing {
-        Pacing::Gap(gap) => Picos::from_nanos(gap),
-        Pacing::Off | Pacing::Rate(_) => Picos::ZERO,
-    };
-    let last_send = sender.next_send - gap(sender.decision.pacing);
-    sender.decision = match &sender.coexistence {
-        None => sender.law.decision(),
-        Some(coexistence) => coexistence.decision(sender.law.decision()),
-    };
-    sender.next_send = last_send + gap(sender.decision.pacing);
-}
-
-/// Returns the pacing delay after a packet of `size` bytes has been sent.
-fn pacing_delay(sender: &Sender, size: u16) -> Picos {
-    match sender.decision.pacing {
-        Pacing::Off => Picos::ZERO,
-        Pacing::Gap(gap) => Picos::from_nanos(gap),
-        Pacing::Rate(rate) => rate.send_time_ceil(Bytes::new(u64::from(size))),
-    }
-}
-
-/// Returns the retransmission timeout: twice the smoothed RTT plus the pacing gap, but at least the
-/// configured minimum. Before the first RTT sample, returns the configured initial timeout.
-pub(super) fn rto(ctx: &ShardContext<'_>, sender: &Sender) -> Picos {
-    if sender.srtt.is_zero() {
-        return Picos::from_nanos(ctx.plan.transport.first_rto);
-    }
-    let gap = match sender.decision.pacing {
-        Pacing::Gap(gap) => gap,
-        Pacing::Off | Pacing::Rate(_) => Nanos::ZERO,
-    };
-    let timeout = ctx.plan.transport.min_rto.max(Nanos::new(2 * sender.srtt.get()) + gap);
-    Picos::from_nanos(timeout)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use poseidon_laws::{AnyParams, Path};
-    use poseidon_types::{BitRate, Signals};
-
-    #[test]
-    fn new_pacing_gap_starts_at_the_last_send() {
-        let path = Path {
-            mtu: Bytes::new(4_096),
-            line_rate: BitRate::from_gbps(200),
-            base_rtt: Nanos::from_micros(10),
-        };
-        let mut params = AnyParams::for_law("poseidon").expect("the law exists");
-        params.set("initial-window", "0.5 packets").expect("the value is valid");
-        let mut sender = Sender::new(params.build(&path, Signals::ALL).expect("the law builds"), 0);
-        // The last packet left at 7 us, so the next packet may leave 10 us / 0.5 later.
-        sender.next_send = Picos::new(7_000_000) + pacing_delay(&sender, 4_096);
-        assert_eq!(sender.next_send, Picos::new(27_000_000));
-        let slow = Ack { now: Nanos::from_micros(22), rtt: Nanos::from_micros(15), ..Ack::EMPTY };
-        sender.law.on_ack(&slow);
-        apply_decision(&mut sender);
-        assert_eq!(sender.next_send, Picos::new(37_000_000));
-        // After four ACKs that report empty queues, the window exceeds one packet, and pacing ends.
-        for _ in 0..4 {
-            sender.law.on_ack(&Ack { packets: 1, max_hop_delay: Some(Nanos::ZERO), ..slow });
-        }
-        apply_decision(&mut sender);
-        assert_eq!(sender.next_send, Picos::new(7_000_000));
     }
 }

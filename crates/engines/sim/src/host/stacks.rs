@@ -259,6 +259,8 @@ impl StackHost {
 
 impl Rack {
     /// Passes a due message to the real stack of its connection.
+    #[cold]
+    #[inline(never)]
     pub(super) fn start_stack_message(
         &mut self,
         ctx: &mut ShardContext<'_>,
@@ -279,6 +281,8 @@ impl Rack {
     }
 
     /// Ends the long flow of a connection in a real stack.
+    #[cold]
+    #[inline(never)]
     pub(super) fn end_stack_flow(
         &mut self,
         ctx: &mut ShardContext<'_>,
@@ -293,6 +297,8 @@ impl Rack {
     }
 
     /// Passes a datagram that arrived at a host to its stack.
+    #[cold]
+    #[inline(never)]
     pub(super) fn on_datagram(
         &mut self,
         ctx: &mut ShardContext<'_>,
@@ -317,6 +323,8 @@ impl Rack {
     }
 
     /// Handles the earliest timer of a stack. The stack's timeout may have moved since the timer was set.
+    #[cold]
+    #[inline(never)]
     pub(super) fn on_stack_timer(
         &mut self,
         ctx: &mut ShardContext<'_>,
@@ -365,6 +373,8 @@ impl Rack {
     }
 
     /// Takes the next datagram of a ready connection from its stack. The connection stays ready if it sent one.
+    #[cold]
+    #[inline(never)]
     pub(super) fn dequeue_datagram(
         &mut self,
         ctx: &mut ShardContext<'_>,

@@ -158,12 +158,14 @@ impl Switches {
         let size = u64::from(size);
         let is_admitted = match &mut self.pfc {
             None => {
-                let queue_len = self.queues[queue].queued_bytes;
+                let (mut size, mut queue_len) = (size, self.queues[queue].queued_bytes);
                 let buffer = &self.switches[switch].buffer;
-                // The queue of a slow port counts several times, as if its buffer were smaller.
-                let divisor = u64::from(self.ports[port].divisor);
-                let free = buffer.free_space(Bytes::new(buffered_bytes), Bytes::new(queue_len * divisor));
-                Bytes::new(size * divisor) <= free
+                if self.has_slow_ports {
+                    // The queue of a slow port counts several times, as if its buffer were smaller.
+                    let divisor = u64::from(self.ports[port].divisor);
+                    (size, queue_len) = (size * divisor, queue_len * divisor);
+                }
+                Bytes::new(size) <= buffer.free_space(Bytes::new(buffered_bytes), Bytes::new(queue_len))
             }
             Some(pfc) => {
                 let in_port = first_port as usize + usize::from(in_port);
@@ -288,10 +290,8 @@ impl Switches {
         state.last_delay_ns = delay_ns;
         let mark_policy = &self.switches[switch].mark;
         if packet.tag.is_ecn_capable() && *mark_policy != AnyMarkPolicy::OFF {
-            let (mut queue_len, mut link_rate) = (Bytes::new(queue.queued_bytes), state.wire.rate);
-            if state.divisor > 1 {
-                (queue_len, link_rate) = scale_to_topology(queue_len, link_rate, state.divisor);
-            }
+            let (queue_len, link_rate) =
+                scale_to_topology(Bytes::new(queue.queued_bytes), state.wire.rate, state.divisor);
             let departure = Departure {
                 now,
                 sojourn_time: waited,
@@ -335,8 +335,10 @@ impl Switches {
 
 /// Scales the queue length and the rate of a slow port to the rate of the topology, to which marking thresholds apply.
 /// A longer queue has the same effect as smaller thresholds.
-#[cold]
+#[inline]
 fn scale_to_topology(queue_len: Bytes, link_rate: BitRate, divisor: u8) -> (Bytes, BitRate) {
-    let rate = link_rate.get().saturating_mul(u64::from(divisor));
+    // The product is about the rate of the topology, so it does not overflow. A saturating multiplication would cost
+    // instructions for every packet.
+    let rate = link_rate.get().wrapping_mul(u64::from(divisor));
     (queue_len * u64::from(divisor), BitRate::from_bps(rate))
 }

@@ -45,6 +45,8 @@ pub(crate) struct Switches {
     circuits: Vec<Circuit>,
     /// Whether PFC, reverse marking or a rotor requires [`Self::preprocess_arrival`].
     needs_preprocessing: bool,
+    /// Whether a port is slower than the topology states.
+    has_slow_ports: bool,
     /// How long each port has been paused. Empty without PFC.
     pauses: Vec<PauseClock>,
     /// The number of packets that each port has trimmed. Empty without trimming.
@@ -193,6 +195,7 @@ impl Switches {
             needs_preprocessing: plan.switch.pause != Pause::Off
                 || plan.switch.mark_direction != MarkDirection::Forward
                 || network.rotor().is_some(),
+            has_slow_ports: !plan.slow_ports.is_empty(),
             pauses: Vec::new(),
             trims: Vec::new(),
             queue_heads: Vec::new(),

@@ -7,15 +7,18 @@
 
 mod csv;
 mod info;
+mod memory;
 mod parquet;
 mod parquet_labels;
 
 pub use info::{ColumnInfo, ColumnKind, TABLES, TableInfo, Unit};
+pub use memory::{Column, ColumnValues, TableColumns};
 
 use crate::reduce::ideal_latency;
 use crate::resolve::ResolvedRun;
 use core::ops::{ControlFlow, Range};
 use info::Table;
+use memory::MemoryTable;
 use poseidon_plan::patterns::collectives::MAX_EXPANDED_MESSAGES;
 use poseidon_plan::records::{
     DecisionRow, DropCause, DropRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow,
@@ -142,6 +145,8 @@ pub struct TableSink<'p> {
     samples: RingSamples,
     /// The files, in the order of [`TABLES`].
     files: Vec<Option<OpenFile>>,
+    /// The rows, if they are kept in memory instead of in files.
+    memory: Option<Vec<MemoryTable>>,
     error: Option<TableError>,
 }
 
@@ -168,7 +173,19 @@ impl<'p> TableSink<'p> {
         let files = TABLES.iter().map(|_| None).collect();
         let rings = RingTable::new(&plan.rings, plan.transport.mtu);
         let samples = RingSamples::new(&rings, MAX_EXPANDED_MESSAGES);
-        Self { folder: folder.into(), format, plan, labels, samples, files, error: None }
+        Self { folder: folder.into(), format, plan, labels, samples, files, memory: None, error: None }
+    }
+
+    /// Creates a sink that keeps the rows in memory and writes no files.
+    pub fn in_memory(plan: &'p Plan, labels: RowLabels<'p>) -> Self {
+        let memory = (0..TABLES.len()).map(MemoryTable::new).collect();
+        Self { memory: Some(memory), ..Self::new(Path::new(""), Format::Parquet, plan, labels) }
+    }
+
+    /// Returns the rows in memory, in the order of [`TABLES`]. Leaves out tables without rows.
+    pub fn take_columns(&mut self) -> Vec<TableColumns> {
+        let tables = self.memory.take().unwrap_or_default();
+        tables.into_iter().map(MemoryTable::finish).filter(|table| table.rows > 0).collect()
     }
 
     /// Closes the files and lists them, or returns the first error of the run. After an error, the other files are
@@ -250,6 +267,10 @@ impl<'p> TableSink<'p> {
         let info = &TABLES[index];
         let count = labels.values.len() + values.len();
         debug_assert_eq!(count, info.columns.len(), "{} needs one value per column", info.name);
+        if let Some(memory) = &mut self.memory {
+            memory[index].push(labels, values);
+            return Ok(());
+        }
         if self.files[index].is_none() {
             let temporary = self.temporary_file(info);
             self.files[index] = Some(OpenFile { file: self.create(info, &temporary)?, rows: 0, temporary });
