@@ -137,7 +137,7 @@ fn mixed_plan() -> Plan {
     let link = Link { rate: BitRate::from_mbps(200), delay: ms(1) };
     let ends: Vec<_> = (0..12).map(|from| (from, (from + 5) % 16)).collect();
     let mut plan = ethernet(plans::plan(Topology::fat_tree(4, link), "cubic", &ends));
-    plan.stop = ms(1_500);
+    plan.stop = ms(400);
     let laws = ["cubic", "fixed", "fixed", "timely"];
     plan.laws = laws.iter().map(|law| AnyParams::for_law(law).expect("the law exists")).collect();
     plan.stacks = vec![

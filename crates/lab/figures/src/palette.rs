@@ -87,12 +87,13 @@ const STYLES: [SeriesStyle; 7] = {
 };
 
 /// More colours and their tints, for names with a fixed style beyond the seventh.
-const MORE_COLOURS: [(&str, &str); 5] = [
+const MORE_COLOURS: [(&str, &str); 6] = [
     ("#882255", "#D5B2C4"),
     ("#332288", "#B8B2D5"),
     ("#999933", "#DBDBB8"),
     ("#8B4513", "#D6BEAC"),
     ("#44AA99", "#BEE1DB"),
+    ("#7B5CD6", "#D1C6F1"),
 ];
 
 /// Shades of the colours of the names with a fixed style, for variants of these names: darker, lighter, darkest.
@@ -109,11 +110,12 @@ const VARIANT_COLOURS: [[&str; 3]; STYLES.len() + MORE_COLOURS.len()] = [
     ["#5C5C1F", "#C4C489", "#343411"],
     ["#53290B", "#BC9376", "#2F1706"],
     ["#29665C", "#93CEC4", "#173A34"],
+    ["#4A3780", "#B2A0E7", "#2A1F49"],
 ];
 
 /// The colours of a figure, each with the colour that replaces it on a dark background. The hue of a series stays the
 /// same. Pages use this table; SVG files are always light.
-pub const DARK_COLOURS: [(&str, &str); 66] = [
+pub const DARK_COLOURS: [(&str, &str); 71] = [
     ("#0072B2", "#4DA3DB"),
     ("#D55E00", "#F08A4B"),
     ("#009E73", "#2FC79A"),
@@ -126,6 +128,7 @@ pub const DARK_COLOURS: [(&str, &str); 66] = [
     ("#999933", "#C2C25A"),
     ("#8B4513", "#C98A5B"),
     ("#44AA99", "#6FCFBF"),
+    ("#7B5CD6", "#B79CFF"),
     ("#A6CEE4", "#1F4560"),
     ("#F0C7A6", "#5E3518"),
     ("#A6DDCE", "#1B4F40"),
@@ -138,6 +141,7 @@ pub const DARK_COLOURS: [(&str, &str); 66] = [
     ("#DBDBB8", "#46461F"),
     ("#D6BEAC", "#4A3320"),
     ("#BEE1DB", "#244A44"),
+    ("#D1C6F1", "#3B3263"),
     ("#ffffff", "#1b1e23"),
     ("#222222", "#dfe2e7"),
     ("#dddddd", "#363b43"),
@@ -180,6 +184,9 @@ pub const DARK_COLOURS: [(&str, &str); 66] = [
     ("#29665C", "#B0E5DC"),
     ("#93CEC4", "#48877C"),
     ("#173A34", "#D7F2ED"),
+    ("#4A3780", "#D4C4FF"),
+    ("#B2A0E7", "#7765A6"),
+    ("#2A1F49", "#E9E1FF"),
 ];
 
 const REFERENCE_DASHES: [&str; 3] = ["4 3", "1.5 2.5", "8 3 1.5 3"];

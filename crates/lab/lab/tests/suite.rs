@@ -39,7 +39,7 @@ const NAMES: [&str; 16] = [
 const DATACENTER: [&str; 2] = ["datacenter", "incast"];
 
 /// The laws that need marks, and the scenarios whose switches mark.
-const MARKED_LAWS: [&str; 2] = ["dcqcn", "dctcp"];
+const MARKED_LAWS: [&str; 3] = ["dcqcn", "dctcp", "nscc"];
 const MARKING: [&str; 3] = ["ce-everything", "datacenter", "incast"];
 
 fn folder() -> PathBuf {
