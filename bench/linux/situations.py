@@ -167,18 +167,19 @@ def iperf(situation, control, seconds, port, in_cgroup, flows):
     return server, start(SENDER if remote else None, command, in_cgroup)
 
 
-def goodput(server, client, seconds):
-    """Waits for a measurement and returns its goodput in Mbit/s."""
+def finish(server, client, seconds):
+    """Waits for a measurement and returns its goodput in Mbit/s and its flows' mean round-trip time in us."""
     out, error = client.communicate(timeout=seconds + 20)
     server.communicate(timeout=10)
     result = json.loads(out)
     if "error" in result:
         raise RuntimeError(f"iperf3: {result['error']} {error}")
-    return result["end"]["sum_received"]["bits_per_second"] / 1e6
+    round_trips = [stream["sender"]["mean_rtt"] for stream in result["end"]["streams"]]
+    return result["end"]["sum_received"]["bits_per_second"] / 1e6, statistics.mean(round_trips)
 
 
 def measure(situation, control, arguments):
-    """Returns goodput in Mbit/s and the machine's busy seconds per Gbit."""
+    """Returns goodput in Mbit/s, the machine's busy seconds per Gbit, and the mean round-trip time in us."""
     ours = control == "poseidon"
     remote = situation.rate is not None
     try:
@@ -195,12 +196,12 @@ def measure(situation, control, arguments):
         if others:
             time.sleep(1)
         busy = cpu_ticks()
-        rate = goodput(*iperf(situation, control, arguments.time, 5301, ours, situation.flows), arguments.time)
+        rate, round_trip = finish(*iperf(situation, control, arguments.time, 5301, ours, situation.flows), arguments.time)
         busy = (cpu_ticks() - busy) / os.sysconf("SC_CLK_TCK")
         if others:
-            goodput(*others, arguments.time + 2)
+            finish(*others, arguments.time + 2)
         # One more second of traffic is left out of the goodput (-O 1), but not of the processor time.
-        return rate, busy / (rate * (arguments.time + 1) / 1000)
+        return rate, busy / (rate * (arguments.time + 1) / 1000), round_trip
     finally:
         if ours:
             run(arguments.poseidon, "tcp", "disable", check=False)
@@ -230,17 +231,20 @@ def main():
             continue
         rates = {control: [] for control in situation.controls}
         costs = {control: [] for control in situation.controls}
+        round_trips = {control: [] for control in situation.controls}
         for _ in range(arguments.repetitions):
             for control in situation.controls:
-                rate, cost = measure(situation, control, arguments)
+                rate, cost, round_trip = measure(situation, control, arguments)
                 rates[control].append(rate)
                 costs[control].append(cost)
-                print(f"{situation.name} {control}: {rate:.1f} Mbit/s, {cost:.3f} s per Gbit", file=sys.stderr, flush=True)
+                round_trips[control].append(round_trip)
+                print(f"{situation.name} {control}: {rate:.1f} Mbit/s, {cost:.3f} s per Gbit, round trip {round_trip:.0f} us", file=sys.stderr, flush=True)
         rows.append({
             "name": situation.name,
             "title": situation.title,
             "goodput_mbps": {control: statistics.median(values) for control, values in rates.items()},
             "cpu_s_per_gbit": {control: statistics.median(values) for control, values in costs.items()},
+            "round_trip_us": {control: statistics.median(values) for control, values in round_trips.items()},
             "goodputs_mbps": rates,
         })
     if os.path.isdir(CGROUP):
