@@ -125,11 +125,12 @@ def check(program, fault):
         failing = [row for row in report["comparisons"] if row["verdict"] == "fail"]
         result[f"{key}_fault"] = report["verdict"]
         if key == "with":
-            expected = [row for row in failing if (row["scenario"], row["metric"]) == (fault["scenario"], fault["metric"])]
+            expected_at = f"suite/{fault['scenario']}"
+            expected = [row for row in failing if (row["scenario"], row["metric"]) == (expected_at, fault["metric"])]
             result["found"] = bool(expected)
-            result["elsewhere"] = sorted({f"{row['scenario']} {row['metric']}" for row in failing if row["scenario"] != fault["scenario"]})
+            result["elsewhere"] = sorted({f"{row['scenario']} {row['metric']}" for row in failing if row["scenario"] != expected_at})
             result["change"] = expected[0]["change"] if expected else None
-            result["pairs"] = expected[0].get("pairs") if expected else None
+            result["seeds"] = expected[0].get("seeds") if expected else None
     return result
 
 
