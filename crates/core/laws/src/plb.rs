@@ -7,8 +7,11 @@
 //!
 //! Source   Qureshi et al., SIGCOMM 2022; constants from Linux (`net.ipv4.tcp_plb_*`) and from Google's public Falcon
 //!          simulator, `falcon-transport/isekai`
-//! Input    the host passes [`Law::is_congested`](crate::Law::is_congested), which each law derives from its own signal
+//! Input    the host passes [`PlbParams::is_congested`], which is [`Law::is_congested`](crate::Law::is_congested) unless a
+//!          hop delay is configured. Each law derives it from its own signal
 
+use crate::event::Ack;
+use crate::law::Law;
 use crate::parts::round_trip::RoundTrip;
 use poseidon_types::{Fraction, Nanos};
 
@@ -25,6 +28,9 @@ pub struct PlbParams {
     pub on_timeout: bool,
     /// The suspension time: after a timeout, PLB is suspended for one to two times this value.
     pub suspend: Nanos,
+    /// The hop delay above which an ACK reports congestion. Without it, the law decides. An ACK without telemetry leaves
+    /// the decision to the law, too.
+    pub hop_delay: Option<Nanos>,
 }
 
 impl PlbParams {
@@ -35,6 +41,7 @@ impl PlbParams {
         busy_rounds: 12,
         on_timeout: true,
         suspend: Nanos::from_millis(60_000),
+        hop_delay: None,
     };
     /// The Falcon values: K = 0.5, M = N = 5, no suspension.
     pub const FALCON: Self = Self {
@@ -43,7 +50,16 @@ impl PlbParams {
         busy_rounds: 5,
         on_timeout: true,
         suspend: Nanos::ZERO,
+        hop_delay: None,
     };
+
+    /// Returns whether an ACK that `law` has processed reports congestion.
+    pub fn is_congested(&self, law: &impl Law, ack: &Ack<'_>) -> bool {
+        match (self.hop_delay, ack.max_hop_delay) {
+            (Some(limit), Some(delay)) => delay > limit,
+            _ => law.is_congested(ack),
+        }
+    }
 }
 
 /// The input to [`Plb::on_ack`].
@@ -141,6 +157,23 @@ mod tests {
             [],
             "a round with fewer than half congested ACKs is not congested"
         );
+    }
+
+    #[test]
+    fn a_configured_hop_delay_replaces_the_signal_of_the_law_if_there_is_telemetry() {
+        use crate::law::{LawDefinition, Path};
+        use crate::laws::fixed::{Fixed, FixedParams};
+        use poseidon_types::{BitRate, Bytes};
+        let never_congested = Fixed::new(
+            &FixedParams::default(),
+            &Path::new(Bytes::new(4_096), BitRate::from_gbps(200), Nanos::from_micros(10)),
+        );
+        let limited = PlbParams { hop_delay: Some(Nanos::from_micros(5)), ..PlbParams::FALCON };
+        for (delay, expected) in [(None, false), (Some(5_000), false), (Some(5_001), true)] {
+            let ack = Ack { max_hop_delay: delay.map(Nanos::new), ..Ack::EMPTY };
+            assert_eq!(limited.is_congested(&never_congested, &ack), expected, "{delay:?}");
+            assert!(!PlbParams::FALCON.is_congested(&never_congested, &ack), "{delay:?}");
+        }
     }
 
     #[test]

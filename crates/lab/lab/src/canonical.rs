@@ -447,12 +447,19 @@ fn write_transport(transport: &Transport, out: &mut dyn Write) -> fmt::Result {
     }
     match plb {
         None => writeln!(out, "plb off"),
-        Some(PlbParams { congested_share, idle_rounds, busy_rounds, on_timeout, suspend }) => writeln!(
-            out,
-            "plb congested-share {congested_share} idle-rounds {idle_rounds} busy-rounds {busy_rounds} \
-             on-timeout {on_timeout} suspend-ns {}",
-            suspend.get()
-        ),
+        Some(PlbParams { congested_share, idle_rounds, busy_rounds, on_timeout, suspend, hop_delay }) => {
+            write!(
+                out,
+                "plb congested-share {congested_share} idle-rounds {idle_rounds} busy-rounds {busy_rounds} \
+                 on-timeout {on_timeout} suspend-ns {}",
+                suspend.get()
+            )?;
+            match hop_delay {
+                // Older plans lack this field. Omitting it keeps their hashes valid.
+                None => writeln!(out),
+                Some(delay) => writeln!(out, " hop-delay-ns {}", delay.get()),
+            }
+        }
     }?;
     // Older plans lack this field. Omitting the field when coexistence is off keeps their hashes valid.
     if *coexistence {

@@ -169,6 +169,11 @@ pub const METRICS: &[MetricInfo] = &[
     metric("fair_reached", "flows with rates", "1 if fair_us was reached, else 0"),
     metric("jain_mean", "flows with rates", "Jain's index of the active flows, mean over bins"),
     metric("window_packets", "long flows", "congestion window, mean"),
+    metric(
+        "window_sd_packets",
+        "long flows",
+        "its standard deviation over flows and samples, in fractions of a packet; unlike rate_sd_gbps, it does not depend on how many packets a bin holds",
+    ),
     metric("srtt_us", "long flows", "smoothed RTT, mean"),
     metric("rtt_mean_us", "traffic with decisions", "RTT of ACKs, mean"),
     metric("rtt_p50_us", "traffic with decisions", "its median"),

@@ -379,7 +379,27 @@ fn a_window_below_the_bdp_sets_the_rate_and_causes_no_queueing() {
     assert_near(value(&summary, 0, "flows.rate_min_gbps"), expected[1], 0.02 * expected[1], "far");
     assert_near(value(&summary, 0, "flows.queueing_us"), 0.0, 2e-3, "no queueing");
     assert_eq!(value(&summary, 0, "flows.window_packets"), 1.0);
+    assert_eq!(value(&summary, 0, "flows.window_sd_packets"), 0.0);
     assert_eq!(value(&summary, 0, "flows.cuts"), 0.0);
+}
+
+#[test]
+fn the_deviation_of_windows_is_that_of_their_samples() {
+    let tables = star(2, 100)
+        + &traffic("flow", "long-flows", "host0", "host1", "")
+        + "[observe]\nsample = \"2 us\"\n";
+    let growing = "law = \"growing\"\n[laws.growing]\nbase = \"poseidon\"\ninitial-window = \"1 packets\"\nmax-increase = 1.05\n";
+    let summary = summary(&format!("stop = \"200 us\"\n{growing}"), &tables);
+    // Metrics count the second half of a run.
+    let measured =
+        summary.series["flow.window_packets"].iter().filter(|(time_us, _)| (100.0..=200.0).contains(time_us));
+    let windows: Vec<f64> = measured.map(|(_, window)| *window).collect();
+    let count = windows.len() as f64;
+    let mean = windows.iter().sum::<f64>() / count;
+    let variance = windows.iter().map(|window| (window - mean).powi(2)).sum::<f64>() / count;
+    assert!(variance > 0.1, "the window grows in this run: {variance}");
+    assert_near(value(&summary, 0, "flow.window_packets"), mean, 1e-9, "mean");
+    assert_near(value(&summary, 0, "flow.window_sd_packets"), variance.sqrt(), 1e-6, "deviation");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use core::cmp::Reverse;
 use poseidon_laws::coexistence::{Coexistence, CoexistenceAck};
-use poseidon_laws::plb::PlbAck;
+use poseidon_laws::plb::{PlbAck, PlbParams};
 use poseidon_laws::{Ack, Law, Loss, Timeout};
 use poseidon_plan::Plan;
 use poseidon_plan::records::{DecisionRow, MessageRow};
@@ -356,7 +356,7 @@ fn process_reply(ctx: &mut ShardContext<'_>, sender: &mut Sender, id: PacketId, 
         complete_ack(sender, &mut ack, sack.as_ref());
     }
     let plb = if sack.is_none() { transport.plb.as_ref() } else { None };
-    let congested = update_law(sender, &ack, &update, plb.is_some());
+    let congested = update_law(sender, &ack, &update, plb);
     ctx.report.decisions += 1;
     ctx.report.decisions_with_telemetry += u64::from(reply.reflected_hops > 0);
     if let Some(plb) = plb {
@@ -460,12 +460,12 @@ fn build_ack<'a>(
     }
 }
 
-/// Passes an ACK and any loss to the law, and applies the law's decision. Returns whether the law considers
-/// the path congested, which only PLB needs to know.
+/// Passes an ACK and any loss to the law, and applies the law's decision. Returns whether PLB, if it is on, considers
+/// the path congested.
 #[inline(always)]
-fn update_law(sender: &mut Sender, ack: &Ack<'_>, update: &ReplyUpdate<'_>, uses_plb: bool) -> bool {
+fn update_law(sender: &mut Sender, ack: &Ack<'_>, update: &ReplyUpdate<'_>, plb: Option<&PlbParams>) -> bool {
     sender.law.on_ack(ack);
-    let congested = uses_plb && sender.law.is_congested(ack);
+    let congested = plb.is_some_and(|plb| plb.is_congested(&sender.law, ack));
     update_coexistence(sender, ack, update.newly_lost);
     let now = update.now;
     if update.outcome.new_loss && sender.coexistence.as_mut().is_none_or(|policy| policy.on_loss(now)) {

@@ -9,6 +9,7 @@ use poseidon_plan::records::SenderRow;
 #[derive(Clone, Copy, Debug, Default)]
 struct SenderSums {
     window: f64,
+    squared_window: f64,
     srtt: f64,
     count: f64,
 }
@@ -51,6 +52,7 @@ impl SenderLog {
         if let Some(phase) = phase {
             let sums = &mut self.sums[watched][phase];
             sums.window += window;
+            sums.squared_window += window * window;
             sums.srtt += row.srtt.get() as f64;
             sums.count += 1.0;
         }
@@ -63,14 +65,22 @@ impl SenderLog {
 }
 
 impl Reducer<'_> {
-    /// Adds the mean window and the mean smoothed RTT of these connections.
+    /// Adds the mean and the standard deviation of the window, and the mean smoothed RTT, of these connections.
     pub(super) fn sender_metrics(&self, watched: &[usize], phase: usize, put: &mut dyn FnMut(&str, f64)) {
-        let [window, srtt, count] = watched.iter().fold([0.0; 3], |[window, srtt, count], watched| {
+        let mut total = SenderSums::default();
+        for watched in watched {
             let sums = self.senders.sums[*watched][phase];
-            [window + sums.window, srtt + sums.srtt, count + sums.count]
-        });
-        put("window_packets", window / count);
-        put("srtt_us", srtt / count / 1e3);
+            total.window += sums.window;
+            total.squared_window += sums.squared_window;
+            total.srtt += sums.srtt;
+            total.count += sums.count;
+        }
+        let window = total.window / total.count;
+        put("window_packets", window);
+        // The mean of the squares is not below the square of the mean, but for rounding.
+        let variance = (total.squared_window / total.count - window * window).max(0.0);
+        put("window_sd_packets", variance.sqrt());
+        put("srtt_us", total.srtt / total.count / 1e3);
     }
 
     /// For long flows, adds time series of the first connection's window and smoothed RTT.

@@ -185,6 +185,23 @@ fn resolve_load_balancing(spec: &TransportSpec) -> Result<AnyPathPolicy, SpecErr
     }
 }
 
+/// Resolves `transport.plb` and the keys that belong to it.
+fn resolve_plb(spec: &TransportSpec) -> Result<Option<PlbParams>, SpecError> {
+    let hop_delay = spec.plb_hop_delay.map(|delay| delay.0);
+    let params = match spec.plb {
+        PlbSpec::Off if hop_delay.is_some() => {
+            let reason =
+                "transport.plb-hop-delay has no effect without PLB; set transport.plb or leave it out";
+            return Err(SpecErrorKind::InvalidInPlan(reason)
+                .at_path(KeyPath::new(["transport"]).join("plb-hop-delay")));
+        }
+        PlbSpec::Off => return Ok(None),
+        PlbSpec::Falcon => PlbParams::FALCON,
+        PlbSpec::Linux => PlbParams::LINUX,
+    };
+    Ok(Some(PlbParams { hop_delay, ..params }))
+}
+
 /// Resolves credits. Without a stated RTT of the network, [`set_network_rtt`] sets it.
 fn resolve_credits(spec: &CreditsSpec) -> Credits {
     Credits {
@@ -235,11 +252,7 @@ pub(super) fn resolve_transport(scenario: &Scenario) -> Result<Transport, SpecEr
         },
         ack_priority: (spec.acks_first || trims).then_some(0),
         load_balancing: resolve_load_balancing(spec)?,
-        plb: match spec.plb {
-            PlbSpec::Off => None,
-            PlbSpec::Falcon => Some(PlbParams::FALCON),
-            PlbSpec::Linux => Some(PlbParams::LINUX),
-        },
+        plb: resolve_plb(spec)?,
         coexistence: spec.coexistence,
         credits: spec.credits.as_ref().map(resolve_credits),
         path_filter: match spec.path_filter {

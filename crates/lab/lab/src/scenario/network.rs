@@ -439,6 +439,9 @@ pub struct TransportSpec {
     pub paths: Option<PolicySpec>,
     /// Whether connections move away from congested paths (PLB; default: off).
     pub plb: PlbSpec,
+    /// The hop delay above which PLB considers an ACK's path congested. By default, the law decides by its own signal:
+    /// for Poseidon, whether the hop delay is above the target at the flow's rate.
+    pub plb_hop_delay: Option<HostTime>,
     /// Whether Poseidon flows keep their share when they compete with buffer-filling flows (default: false).
     pub coexistence: bool,
     /// Credits of receivers (RCCC of Ultra Ethernet); off by default. A sender then needs credit as well as space in its
@@ -492,6 +495,7 @@ impl Default for TransportSpec {
             spray: false,
             paths: None,
             plb: PlbSpec::Off,
+            plb_hop_delay: None,
             coexistence: false,
             credits: None,
             path_filter: PathFilterSpec::Each,
