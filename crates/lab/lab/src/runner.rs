@@ -1,10 +1,13 @@
 //! Runs studies. Cells and seeds run in parallel, and each plan runs at most once.
 
+mod task;
+
 use crate::analytic;
 use crate::budget::{
     LimitError, Limits, PendingRun, Speed, SpeedSource, SuiteEstimate, TimeEstimation, measure_speed,
 };
 use crate::canonical::{closed_form_hash, plan_hash};
+use crate::claims::{Attempt, Claims};
 use crate::cost::Cost;
 use crate::judge::cell_name;
 use crate::manifest::{Manifest, Program, run_name, short_hex};
@@ -18,6 +21,7 @@ use crate::summary::{RunSummary, Summary};
 use crate::tables::{FileInfo, Format, RowLabels, TableError, TableSink};
 use core::ops::{ControlFlow, RangeInclusive};
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
 use poseidon_plan::records::{
     DecisionRow, DropRow, MessageRow, Progress, QueueRow, ReceivedRow, ReceiverRow, SenderRow, Sink,
 };
@@ -26,6 +30,7 @@ use poseidon_types::Picos;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Condvar, Mutex, PoisonError};
+pub use task::{TaskReport, run_task};
 
 /// Options for running studies.
 #[derive(Clone, Debug)]
@@ -173,21 +178,30 @@ fn run_tasks(
     seeds: Option<RangeInclusive<u64>>,
     environment: &RunEnvironment<'_>,
 ) -> Result<Vec<FinishedRun>, StudyError> {
-    let RunEnvironment { backend, store, options, observer } = *environment;
+    let RunEnvironment { store, options, observer, .. } = *environment;
     studies.iter().try_for_each(|study| store.write_scenario(study))?;
-    let plans = RunningPlans::default();
-    let context = RunContext { backend, store, options, observer, plans: &plans };
+    let (plans, claims) = (RunningPlans::default(), Claims::default());
+    let context = RunContext::new(environment, &plans, &claims, true);
     let queue = TaskQueue::new(tasks(studies, seeds, options));
     let results: Mutex<Vec<(usize, Result<FinishedRun, StudyError>)>> = Mutex::new(Vec::new());
+    let has_waited = AtomicBool::new(false);
     let worker = || {
         while let Some(task) = queue.pop() {
             if observer.is_interrupted() || plans.has_failed() {
                 break;
             }
             match context.run_one(&task) {
-                Some(result) => results.lock().expect(NOT_POISONED).push((task.id.index, result)),
-                // Another job is running the same plan, so this task can reuse its result later.
-                None => queue.put_back(task, &plans),
+                RunAttempt::Ended(result) => {
+                    results.lock().expect(NOT_POISONED).push((task.id.index, result));
+                }
+                // The task can reuse the result later.
+                RunAttempt::RunsInThisProcess => queue.put_back(task, &plans),
+                RunAttempt::RunsElsewhere => {
+                    if !has_waited.swap(true, Ordering::SeqCst) {
+                        observer.on_warning(WAITING);
+                    }
+                    queue.put_back_and_wait(task, &plans);
+                }
             }
         }
     };
@@ -201,6 +215,10 @@ fn run_tasks(
     results.sort_by_key(|(index, _)| *index);
     results.into_iter().map(|(_, result)| result).collect()
 }
+
+/// The message when another process computes a run.
+const WAITING: &str = "another process computes runs of this study in the same folder; waiting for their results \
+                       (`poseidon status` shows them)";
 
 /// Returns a hash of all run results. Two lists of runs with equal results have the same hash.
 pub fn result_hash(runs: &[FinishedRun]) -> String {
@@ -357,6 +375,16 @@ impl<'a> TaskQueue<'a> {
             plans.wait_for_one();
         }
     }
+
+    /// Appends a task whose plan another process is running, and waits before the next task. Meanwhile, a plan of this
+    /// process may finish.
+    fn put_back_and_wait(&self, task: Task<'a>, plans: &RunningPlans) {
+        let mut tasks = self.tasks.lock().expect(NOT_POISONED);
+        let wait = if tasks.is_empty() { Duration::from_secs(1) } else { Duration::from_millis(50) };
+        tasks.push_back(task);
+        drop(tasks);
+        plans.wait_for_one_until(wait);
+    }
 }
 
 /// The plans that are currently running, by hash.
@@ -380,6 +408,12 @@ impl RunningPlans {
         if !hashes.is_empty() {
             drop(self.plan_finished.wait(hashes).expect(NOT_POISONED));
         }
+    }
+
+    /// Blocks until one of the running plans finishes, or until this time has passed.
+    fn wait_for_one_until(&self, time: Duration) {
+        let hashes = self.hashes.lock().expect(NOT_POISONED);
+        drop(self.plan_finished.wait_timeout(hashes, time).expect(NOT_POISONED));
     }
 
     /// Records that a run has failed, so that no other run starts.
@@ -416,22 +450,57 @@ struct RunContext<'a> {
     options: &'a RunOptions,
     observer: &'a dyn RunObserver,
     plans: &'a RunningPlans,
+    claims: &'a Claims,
+    /// Whether an interrupted run is stored.
+    stores_partial: bool,
+    /// The indices of the runs that were computed to their end.
+    computed: Mutex<BTreeSet<usize>>,
+}
+
+/// The result of an attempt to execute a run.
+enum RunAttempt<T> {
+    /// The run ended, or its result was reused.
+    Ended(Result<T, StudyError>),
+    /// Another job of this process is running its plan.
+    RunsInThisProcess,
+    /// Another process is running its plan.
+    RunsElsewhere,
+}
+
+impl<'a> RunContext<'a> {
+    fn new(
+        environment: &RunEnvironment<'a>,
+        plans: &'a RunningPlans,
+        claims: &'a Claims,
+        stores_partial: bool,
+    ) -> Self {
+        let RunEnvironment { backend, store, options, observer } = *environment;
+        Self { backend, store, options, observer, plans, claims, stores_partial, computed: Mutex::default() }
+    }
 }
 
 impl RunContext<'_> {
-    /// Executes one run or reuses its result; returns `None` if another job is running its plan.
-    fn run_one(&self, task: &Task<'_>) -> Option<Result<FinishedRun, StudyError>> {
-        let result = match task.cell.scenario.analytic {
-            Some(_) => self.compute_closed_form(task),
+    /// Executes one run or reuses its result.
+    fn run_one(&self, task: &Task<'_>) -> RunAttempt<FinishedRun> {
+        let attempt = match task.cell.scenario.analytic {
+            Some(_) => RunAttempt::Ended(self.compute_closed_form(task)),
             None => match task.study.resolve(task.cell, task.id.seed, self.backend) {
-                Ok(resolved) => self.run_plan(task, &resolved)?,
-                Err(error) => Err(error.into()),
+                Ok(resolved) => self.run_plan(task, &resolved),
+                Err(error) => RunAttempt::Ended(Err(error.into())),
             },
         };
-        if result.is_err() {
-            self.plans.set_failed();
+        match attempt {
+            RunAttempt::Ended(result) => {
+                if result.is_err() {
+                    self.plans.set_failed();
+                }
+                RunAttempt::Ended(
+                    result.map(|(summary, manifest)| self.finished_run(task, summary, manifest)),
+                )
+            }
+            RunAttempt::RunsInThisProcess => RunAttempt::RunsInThisProcess,
+            RunAttempt::RunsElsewhere => RunAttempt::RunsElsewhere,
         }
-        Some(result.map(|(summary, manifest)| self.finished_run(task, summary, manifest)))
     }
 
     /// Evaluates a cell that has a closed-form model.
@@ -445,15 +514,10 @@ impl RunContext<'_> {
         Ok((summary, manifest))
     }
 
-    /// Runs a plan or loads its result; returns `None` if another job is running the plan. A panic in the backend
-    /// becomes an error.
-    fn run_plan(
-        &self,
-        task: &Task<'_>,
-        resolved: &ResolvedRun,
-    ) -> Option<Result<(Summary, Manifest), StudyError>> {
+    /// Runs a plan or loads its result. A panic in the backend becomes an error.
+    fn run_plan(&self, task: &Task<'_>, resolved: &ResolvedRun) -> RunAttempt<(Summary, Manifest)> {
         let hash = plan_hash(resolved);
-        let reservation = self.plans.reserve(&hash)?;
+        let Some(reservation) = self.plans.reserve(&hash) else { return RunAttempt::RunsInThisProcess };
         let run = move || {
             let result = self.load_cached_or_run(task, resolved, &reservation.hash);
             // Set the flag before the plan is released, so that no waiting job repeats a failed plan.
@@ -464,27 +528,48 @@ impl RunContext<'_> {
         };
         // The run state is not used after a panic.
         let result = std::panic::catch_unwind(core::panic::AssertUnwindSafe(run));
-        Some(result.unwrap_or_else(|panic| {
+        let result = result.unwrap_or_else(|panic| {
             Err(StudyError::Panicked { run: task.id.to_string(), message: panic_message(panic.as_ref()) })
-        }))
+        });
+        result.transpose().map_or(RunAttempt::RunsElsewhere, RunAttempt::Ended)
     }
 
-    /// Loads the stored result of a plan, or runs the plan.
+    /// Loads the stored result of a plan, or runs the plan. Returns `None` if another process is running it.
     fn load_cached_or_run(
         &self,
         task: &Task<'_>,
         resolved: &ResolvedRun,
         plan_hash: &str,
-    ) -> Result<(Summary, Manifest), StudyError> {
+    ) -> Result<Option<(Summary, Manifest)>, StudyError> {
         let run = run_name(plan_hash, &self.options.program.identity);
-        let warn = |text: &str| self.observer.on_warning(text);
-        let study = task.study;
-        if let Some((summary, manifest)) = self.store.find(study, &run, self.options.records, &warn) {
-            let manifest = self.store.reuse_run(study, &task.id, &summary, manifest)?;
-            self.observer.on_end(&task.id, &manifest, true);
-            return Ok((summary, manifest));
+        if let Some(found) = self.find_stored(task, &run, &|text| self.observer.on_warning(text))? {
+            return Ok(Some(found));
         }
-        self.run_and_store(task, resolved, plan_hash, &run)
+        let folder = self.store.study_folder(&task.study.name);
+        match self.claims.claim(&folder, &run, &task.id.to_string())? {
+            Attempt::Taken => Ok(None),
+            Attempt::Claimed(_claim) => {
+                // Another process may have finished the run before the claim.
+                if let Some(found) = self.find_stored(task, &run, &|_| {})? {
+                    return Ok(Some(found));
+                }
+                self.run_and_store(task, resolved, plan_hash, &run).map(Some)
+            }
+        }
+    }
+
+    /// Loads the stored result of a run. `warn` is called if it is unreadable.
+    fn find_stored(
+        &self,
+        task: &Task<'_>,
+        run: &str,
+        warn: &dyn Fn(&str),
+    ) -> Result<Option<(Summary, Manifest)>, StudyError> {
+        let found = self.store.find(task.study, run, self.options.records, warn);
+        let Some((summary, manifest)) = found else { return Ok(None) };
+        let manifest = self.store.reuse_run(task.study, &task.id, &summary, manifest)?;
+        self.observer.on_end(&task.id, &manifest, true);
+        Ok(Some((summary, manifest)))
     }
 
     /// Runs a plan once.
@@ -553,9 +638,15 @@ impl RunContext<'_> {
             started.elapsed(),
             files,
         );
+        if manifest.interrupted && !self.stores_partial {
+            return Ok((summary, manifest));
+        }
         self.store.write_plan(&study.name, run, &crate::explain::describe_run(resolved))?;
         self.store.write_messages(&study.name, run, &messages)?;
         self.store.write_run(&study.name, &summary, &manifest)?;
+        if !manifest.interrupted {
+            self.computed.lock().expect(NOT_POISONED).insert(id.index);
+        }
         self.observer.on_end(id, &manifest, false);
         Ok((summary, manifest))
     }
