@@ -2,7 +2,9 @@
 
 use crate::backend_kind::BackendKind;
 use crate::card::CardArgs;
+use crate::cluster::{EmitArgs, MergeArgs, StatusArgs};
 use crate::convert::{ExportArgs, ImportArgs};
+use crate::duration::parse_duration;
 use crate::gate::GateArgs;
 use crate::linux::Linux;
 use crate::perf::PerfCommand;
@@ -10,8 +12,9 @@ use crate::recording::RecordArgs;
 use crate::rollout::RolloutArgs;
 use crate::serve::ServeArgs;
 use crate::study_args::StudyArgs;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use core::time::Duration;
 use poseidon_lab::listing::NameKind;
 use poseidon_lab::runner::Shard;
 use poseidon_lab::tables::Format;
@@ -55,6 +58,8 @@ pub(crate) enum Command {
         backend: BackendKind,
         #[command(flatten)]
         record: RecordArgs,
+        #[command(flatten)]
+        task: TaskArgs,
     },
     /// Run all scenarios of a paper and judge its claims.
     Repro {
@@ -115,6 +120,12 @@ pub(crate) enum Command {
         #[arg(long, short)]
         quiet: bool,
     },
+    /// Write the job of a study for a cluster: a Slurm array job or a Kubernetes indexed Job.
+    Emit(EmitArgs),
+    /// Show which runs of a results folder are done, running, failed and left.
+    Status(StatusArgs),
+    /// Copy the runs of results folders into one, such as those of machines without a shared file system.
+    Merge(MergeArgs),
     /// Compare two results folders with the same scenarios, such as those of `run X -o sim` and `run X --on linux -o
     /// linux`.
     Compare {
@@ -206,6 +217,18 @@ pub(crate) enum Command {
     Man,
 }
 
+/// Options of one of several processes that share a results folder.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct TaskArgs {
+    /// Run as task I of N, counted from 0, as a part of an array job: `--task 2/8`. The tasks share the results folder.
+    /// Each takes its share, longest runs first, and then helps others. No report is written.
+    #[arg(long, value_name = "I/N", value_parser = parse_task)]
+    pub(crate) task: Option<Shard>,
+    /// Other tasks repeat the runs of a task that has given no sign of life for this time.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "60 s", requires = "task")]
+    pub(crate) expiry: Duration,
+}
+
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub(crate) enum TestbedCommand {
     /// Remove the empty cgroups of killed runs. Nothing else is left behind.
@@ -282,6 +305,19 @@ fn parse_shard(text: &str) -> Result<Shard, InvalidShard> {
     }
 }
 
+/// The error of an invalid task.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("write I/N with 0 <= I < N, such as 0/8")]
+pub(crate) struct InvalidTask;
+
+fn parse_task(text: &str) -> Result<Shard, InvalidTask> {
+    let (index, count) = text.split_once('/').ok_or(InvalidTask)?;
+    match (index.parse::<usize>(), count.parse::<usize>()) {
+        (Ok(index), Ok(count)) if index < count => Ok(Shard { index, count }),
+        _ => Err(InvalidTask),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,6 +326,15 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn tasks_count_from_zero_and_shards_from_one() {
+        assert_eq!(parse_task("0/8").ok(), Some(Shard { index: 0, count: 8 }));
+        assert_eq!(parse_shard("1/8").ok(), Some(Shard { index: 0, count: 8 }));
+        for text in ["8/8", "0/0", "-1/8", "a/8", "8"] {
+            assert!(parse_task(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use poseidon_lab::files::FileError;
 use poseidon_lab::report::{ReportError, VerifyError};
 use poseidon_lab::runner::StudyError;
 use poseidon_lab::scenario::ScenarioError;
+use poseidon_lab::status::StatusError;
 use poseidon_lab::study::LawsError;
 use std::path::{Path, PathBuf};
 
@@ -167,6 +168,15 @@ impl From<VerifyError> for Failure {
             VerifyError::Run(error) => error.into(),
             VerifyError::Report(error) => error.into(),
             error => Self::Verify(error),
+        }
+    }
+}
+
+impl From<StatusError> for Failure {
+    fn from(error: StatusError) -> Self {
+        match error {
+            StatusError::Scenario(error) => Self::Scenario(error),
+            error @ StatusError::Store(_) => Self::Run(error.to_string()),
         }
     }
 }

@@ -15,6 +15,7 @@ mod backend;
 mod backend_kind;
 mod card;
 mod catalog;
+mod cluster;
 mod code_hash;
 mod convert;
 mod duration;
@@ -36,7 +37,8 @@ mod serve;
 mod studies;
 mod study_args;
 
-use args::{Cli, Command, TestbedCommand};
+use args::{Cli, Command, TaskArgs, TestbedCommand};
+use backend_kind::BackendKind;
 use clap::{CommandFactory, Parser};
 pub(crate) use failure::Failure;
 use poseidon_lab::listing::NameKind;
@@ -71,7 +73,21 @@ pub fn run_command() -> ExitCode {
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Run { scenario, study: args, records, backend, record } => {
+        Command::Run {
+            scenario,
+            study: args,
+            records,
+            backend,
+            record,
+            task: TaskArgs { task: Some(task), expiry },
+        } => {
+            if backend != BackendKind::Sim || record.is_on() {
+                return Err(Failure::Usage("--task needs the simulator, and records nothing".into()));
+            }
+            let study = catalog::with_laws(catalog::find_study(&scenario, args.quick)?, &args.law)?;
+            studies::run_task(study, &args, records.format(), task, expiry)
+        }
+        Command::Run { scenario, study: args, records, backend, record, .. } => {
             figures::check(&args.figures)?;
             if scenario == catalog::STDIN {
                 // The process in the namespaces must be the one that reads standard input.
@@ -115,6 +131,9 @@ fn run(command: Command) -> Result<(), Failure> {
         }
         Command::Import(args) => convert::import(&args),
         Command::Export(args) => convert::export(&args),
+        Command::Emit(args) => cluster::emit(&args),
+        Command::Status(args) => cluster::status(&args),
+        Command::Merge(args) => cluster::merge_folders(&args),
         Command::Compare { first, second, fail_if, json, .. } if !fail_if.is_empty() => {
             gate::compare_folders(&first, &second, &fail_if, json)
         }

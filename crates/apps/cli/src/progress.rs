@@ -27,6 +27,8 @@ pub(crate) struct ProgressBars {
     max_time: Option<Duration>,
     is_over_time: AtomicBool,
     is_quiet: bool,
+    /// Whether a line is printed for each computed run.
+    has_run_lines: bool,
     heartbeat: Mutex<Option<Heartbeat>>,
 }
 
@@ -54,6 +56,9 @@ impl ProgressBars {
         // Handle Ctrl-C, SIGTERM and SIGHUP. If the handler cannot be set, these signals terminate the program
         // immediately.
         let _ = ctrlc::set_handler(move || interrupt(&flag));
+        // Schedulers announce the end of a job with SIGUSR1.
+        #[cfg(unix)]
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(&interrupted));
         Self {
             display,
             total,
@@ -63,6 +68,7 @@ impl ProgressBars {
             max_time: None,
             is_over_time: AtomicBool::new(false),
             is_quiet: quiet,
+            has_run_lines: false,
             heartbeat: Mutex::new(heartbeat),
         }
     }
@@ -71,6 +77,12 @@ impl ProgressBars {
     #[must_use]
     pub(crate) fn with_max_time(self, max_time: Option<Duration>) -> Self {
         Self { max_time, ..self }
+    }
+
+    /// Prints a line for each computed run, for the log of a job.
+    #[must_use]
+    pub(crate) fn with_run_lines(self, has_run_lines: bool) -> Self {
+        Self { has_run_lines, ..self }
     }
 
     /// Hides the bars, but still prints lines.
@@ -330,7 +342,10 @@ impl RunObserver for ProgressBars {
         }
     }
 
-    fn on_end(&self, run: &RunId, _: &Manifest, is_reused: bool) {
+    fn on_end(&self, run: &RunId, manifest: &Manifest, is_reused: bool) {
+        if self.has_run_lines && !is_reused && !manifest.interrupted {
+            self.print_line(&format!("computed {run} in {:.3} s", manifest.wall_s));
+        }
         if let Some(bar) = self.active.lock().expect(NOT_POISONED).remove(&run.index) {
             bar.finish_and_clear();
         }

@@ -75,7 +75,7 @@ enum TraceFormat {
 }
 
 impl RecordArgs {
-    const fn is_on(&self) -> bool {
+    pub(crate) const fn is_on(&self) -> bool {
         self.has_files() || self.map
     }
 

@@ -8,13 +8,14 @@ use crate::progress::ProgressBars;
 use crate::recording::CheckedRecording;
 use crate::study_args::StudyArgs;
 use crate::{Failure, figures, print, published};
+use core::time::Duration;
 use poseidon_lab::budget::{Limits, ShortCount, SuiteEstimate, TimeEstimation, short_bytes};
 use poseidon_lab::canonical::plan_hash;
 use poseidon_lab::compare::{DEFAULT_METRICS, FolderComparison, compare_folders};
 use poseidon_lab::cost::{Cost, estimate_cost};
 use poseidon_lab::judge::cell_name;
 use poseidon_lab::report::{self, ReportError, Results, StudyReport};
-use poseidon_lab::runner::{self, RunOptions, Shard};
+use poseidon_lab::runner::{self, RunEnvironment, RunOptions, Shard, TaskReport};
 use poseidon_lab::store::Store;
 use poseidon_lab::study::Study;
 use poseidon_lab::tables::Format;
@@ -69,6 +70,60 @@ pub(crate) fn run_suite(
         outln!("\nresult {}; report: {}", suite.result_hash, page.display());
     }
     suite.finish(shard == Shard::WHOLE)
+}
+
+/// Runs the share of a task, and prints what it did.
+pub(crate) fn run_task(
+    study: Study,
+    args: &StudyArgs,
+    records: Option<Format>,
+    task: Shard,
+    expiry: Duration,
+) -> Result<(), Failure> {
+    let options = RunOptions {
+        seeds: args.seeds,
+        jobs: backend::jobs(BackendKind::Sim, args.jobs),
+        records,
+        shard: Shard::WHOLE,
+        program: backend::program(BackendKind::Sim),
+        limits: Limits::default(),
+        time_estimation: TimeEstimation::Off,
+    };
+    let runs = study.run_count(args.seeds).div_ceil(task.count);
+    let progress = ProgressBars::new(runs, args.quiet)
+        .without_bars(true)
+        .with_max_time(args.max_time)
+        .with_run_lines(!args.quiet);
+    let store = Store::new(&args.output).synced();
+    let simulator = simulator();
+    let environment =
+        RunEnvironment { backend: &simulator, store: &store, options: &options, observer: &progress };
+    let report = runner::run_task(&[study], task, expiry, &environment);
+    progress.finish();
+    let report = report?;
+    if args.json {
+        outln!("{}", serde_json::to_string(&report)?);
+    } else {
+        let TaskReport { share, computed, helped, found, elsewhere, failed } = &report;
+        outln!(
+            "task {} of {}: a share of {share} runs; computed {computed}, {helped} of them for other tasks; {found} \
+             were there, {elsewhere} run elsewhere, {} failed",
+            task.index,
+            task.count,
+            failed.len()
+        );
+        failed.iter().for_each(|(run, error)| eprintln!("poseidon: {run}: {error}"));
+    }
+    if let Some(limit) = progress.exceeded_time() {
+        return Err(Failure::OverTime(limit));
+    }
+    if progress.has_signal() {
+        return Err(Failure::Interrupted(RESULTS_KEPT));
+    }
+    match report.failed.len() {
+        0 => Ok(()),
+        failed => Err(Failure::Run(format!("{failed} runs failed; `poseidon status` lists them"))),
+    }
 }
 
 /// The results and reports of several studies.
