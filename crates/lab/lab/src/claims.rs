@@ -8,6 +8,7 @@
 //! A claim saves work, and results do not depend on it: a result is named by its content and written atomically. If an
 //! owner continues after its claim has expired, the run is computed twice, with the same result.
 
+use crate::host::host_name;
 use crate::store::StoreError;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -232,13 +233,6 @@ impl ClaimOwner {
         let namespace = |identity: &str| identity.rsplit_once(' ').map(|(first, _)| first.to_owned());
         namespace(identity) == namespace(&own) && process_identity(self.pid).as_ref() != Some(identity)
     }
-}
-
-/// Returns the name of this machine.
-pub(crate) fn host_name() -> String {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let name = name.or_else(|| std::env::var("HOSTNAME").or_else(|_| std::env::var("COMPUTERNAME")).ok());
-    name.map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned())
 }
 
 /// Returns the start of the machine, the namespace of process numbers and the start of a process. `None` if the process

@@ -25,6 +25,7 @@ pub mod explain;
 pub mod expression;
 pub mod figure;
 pub mod files;
+mod host;
 pub mod judge;
 pub mod listing;
 pub mod manifest;

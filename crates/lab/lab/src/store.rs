@@ -15,7 +15,7 @@
 //! The manifest is written last, so a folder with a manifest is complete. Studies that need the same plan share its
 //! run. The second study copies the summary, and its manifest names the study that executed the run.
 
-use crate::claims::host_name;
+use crate::host::host_name;
 use crate::manifest::{Manifest, RunRequest, content_hash};
 use crate::samples::{MessageSamples, MessageStorage, SamplesError};
 use crate::scenario::Label;
