@@ -10,13 +10,13 @@
 
 use crate::host::host_name;
 use crate::store::StoreError;
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::SystemTime;

@@ -458,6 +458,7 @@ struct RunContext<'a> {
 }
 
 /// The result of an attempt to execute a run.
+#[expect(clippy::large_enum_variant, reason = "a value exists once per run")]
 enum RunAttempt<T> {
     /// The run ended, or its result was reused.
     Ended(Result<T, StudyError>),
