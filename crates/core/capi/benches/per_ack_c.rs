@@ -28,7 +28,7 @@ const ACKS: usize = 1_000;
 /// The number of hops on the path: the maximum in a three-tier fabric.
 const HOPS: usize = 5;
 /// The largest number of instructions for a thousand ACKs of Poseidon through the C functions.
-const POSEIDON_LIMIT: u64 = 140_000;
+const POSEIDON_LIMIT: u64 = 133_000;
 
 const PATH: Path =
     Path { mtu: Bytes::new(4_096), line_rate: BitRate::from_gbps(200), base_rtt: Nanos::new(9_900) };

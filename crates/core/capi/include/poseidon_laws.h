@@ -217,6 +217,21 @@
 #define POSEIDON_STEP_LOG2 8
 
 /**
+ * Checksum kind: IPv4, TCP and ICMP.
+ */
+#define POSEIDON_CHECKSUM_INTERNET 0
+
+/**
+ * Checksum kind: UDP. Zero means "no checksum" and stays zero.
+ */
+#define POSEIDON_CHECKSUM_UDP 1
+
+/**
+ * The size of the paper's header.
+ */
+#define POSEIDON_BARE16_BYTES 2
+
+/**
  * The suggested UDP destination port of packets with a shim.
  */
 #define POSEIDON_SHIM_UDP_PORT 65053
@@ -230,36 +245,6 @@
  * The size of a reflection block.
  */
 #define POSEIDON_REFLECTION_BYTES 4
-
-/**
- * The size of a TCP option.
- */
-#define POSEIDON_TCP_OPTION_BYTES 8
-
-/**
- * The size of the paper's header.
- */
-#define POSEIDON_BARE16_BYTES 2
-
-/**
- * The TCP option's kind: 253 is reserved for experiments (RFC 6994).
- */
-#define POSEIDON_TCP_OPTION_KIND 253
-
-/**
- * The TCP option's experiment identifier.
- */
-#define POSEIDON_TCP_OPTION_EXID 20563
-
-/**
- * Checksum kind: IPv4, TCP and ICMP.
- */
-#define POSEIDON_CHECKSUM_INTERNET 0
-
-/**
- * Checksum kind: UDP. Zero means "no checksum" and stays zero.
- */
-#define POSEIDON_CHECKSUM_UDP 1
 
 /**
  * Flag of shim and reflection block: a hop that supports telemetry could not measure its delay.
@@ -295,6 +280,21 @@
  * Coverage: unknown, because the counts are saturated or contradict each other.
  */
 #define POSEIDON_COVERAGE_UNKNOWN 3
+
+/**
+ * The size of a TCP option.
+ */
+#define POSEIDON_TCP_OPTION_BYTES 8
+
+/**
+ * The TCP option's kind: 253 is reserved for experiments (RFC 6994).
+ */
+#define POSEIDON_TCP_OPTION_KIND 253
+
+/**
+ * The TCP option's experiment identifier.
+ */
+#define POSEIDON_TCP_OPTION_EXID 20563
 
 /**
  * The result of a function: zero or more on success, a negative error code otherwise.
@@ -1476,6 +1476,36 @@ poseidon_status poseidon_checksum_update(const uint8_t *before,
                                          uint32_t kind);
 
 /**
+ * Updates the paper's 16-bit header in place at a switch that measured delay_ns, and corrects a checksum.
+ *
+ * checksum: the two bytes of the checksum in the packet, or null. kind: one of the POSEIDON_CHECKSUM_... constants.
+ *
+ * # Safety
+ *
+ * bytes must be null or point to size bytes; checksum must be null or point to two bytes outside of them.
+ */
+poseidon_status poseidon_bare16_stamp(uint8_t *bytes,
+                                      size_t size,
+                                      uint64_t delay_ns,
+                                      uint8_t step_log2,
+                                      uint8_t *checksum,
+                                      uint32_t kind);
+
+/**
+ * Converts the paper's 16-bit header to the signal that it carries. The header has no hop count: assumed_hops is the
+ * number of telemetry-capable hops on the path.
+ *
+ * # Safety
+ *
+ * bytes must be null or point to size bytes; signal must be null or point to a poseidon_max_hop_delay.
+ */
+poseidon_status poseidon_bare16_signal(const uint8_t *bytes,
+                                       size_t size,
+                                       uint8_t step_log2,
+                                       uint8_t assumed_hops,
+                                       struct poseidon_max_hop_delay *signal);
+
+/**
  * Parses the shim at the start of a UDP payload.
  *
  * # Safety
@@ -1685,36 +1715,6 @@ poseidon_status poseidon_tcp_option_echo_signal(const struct poseidon_tcp_option
                                                 uint8_t step_log2,
                                                 uint8_t assumed_hops,
                                                 struct poseidon_max_hop_delay *signal);
-
-/**
- * Updates the paper's 16-bit header in place at a switch that measured delay_ns, and corrects a checksum.
- *
- * checksum: the two bytes of the checksum in the packet, or null. kind: one of the POSEIDON_CHECKSUM_... constants.
- *
- * # Safety
- *
- * bytes must be null or point to size bytes; checksum must be null or point to two bytes outside of them.
- */
-poseidon_status poseidon_bare16_stamp(uint8_t *bytes,
-                                      size_t size,
-                                      uint64_t delay_ns,
-                                      uint8_t step_log2,
-                                      uint8_t *checksum,
-                                      uint32_t kind);
-
-/**
- * Converts the paper's 16-bit header to the signal that it carries. The header has no hop count: assumed_hops is the
- * number of telemetry-capable hops on the path.
- *
- * # Safety
- *
- * bytes must be null or point to size bytes; signal must be null or point to a poseidon_max_hop_delay.
- */
-poseidon_status poseidon_bare16_signal(const uint8_t *bytes,
-                                       size_t size,
-                                       uint8_t step_log2,
-                                       uint8_t assumed_hops,
-                                       struct poseidon_max_hop_delay *signal);
 
 #ifdef __cplusplus
 }  // extern "C"

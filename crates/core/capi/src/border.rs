@@ -4,14 +4,13 @@
 
 use crate::error::{Failure, Report, poseidon_status};
 use crate::structs::{
-    POSEIDON_MAX_HOPS, POSEIDON_MAX_TEXT, poseidon_ack, poseidon_decision, poseidon_delay_signal,
-    poseidon_error, poseidon_hop, poseidon_law_info, poseidon_loss, poseidon_param_info, poseidon_path,
-    poseidon_preset_info, poseidon_timeout, poseidon_trim,
+    POSEIDON_MAX_TEXT, poseidon_ack, poseidon_decision, poseidon_delay_signal, poseidon_error,
+    poseidon_law_info, poseidon_loss, poseidon_param_info, poseidon_path, poseidon_preset_info,
+    poseidon_timeout, poseidon_trim,
 };
 use core::ffi::c_char;
 use core::mem::offset_of;
 use core::ptr::NonNull;
-use poseidon_types::HopRecord;
 
 /// A struct of C that begins with its size in bytes.
 ///
@@ -21,8 +20,6 @@ use poseidon_types::HopRecord;
 pub(crate) unsafe trait Versioned: Copy {
     /// The size of the struct's first version. It stays the same when fields are added.
     const FIRST_SIZE: usize;
-    /// The size of the version that this library knows.
-    const CURRENT_SIZE: u32;
     /// The struct with all bytes zero.
     const ZERO: Self;
 }
@@ -33,8 +30,6 @@ macro_rules! first_version {
         // SAFETY: the struct is repr(C), begins with the u32 `struct_size` and contains only integers and raw pointers.
         unsafe impl $crate::border::Versioned for $name {
             const FIRST_SIZE: usize = size_of::<Self>();
-            #[expect(clippy::cast_possible_truncation, reason = "structs are smaller than MAX_STRUCT_SIZE")]
-            const CURRENT_SIZE: u32 = size_of::<Self>() as u32;
             const ZERO: Self = <$name>::ZERO;
         }
     )*};
@@ -45,8 +40,6 @@ pub(crate) use first_version;
 unsafe impl Versioned for poseidon_ack {
     // Version 2 of the interface added `in_flight_bytes`.
     const FIRST_SIZE: usize = offset_of!(Self, in_flight_bytes);
-    #[expect(clippy::cast_possible_truncation, reason = "structs are smaller than MAX_STRUCT_SIZE")]
-    const CURRENT_SIZE: u32 = size_of::<Self>() as u32;
     const ZERO: Self = Self::ZERO;
 }
 
@@ -95,28 +88,11 @@ pub(crate) fn check_pointer<T>(pointer: *const T) -> Result<NonNull<T>, Failure>
     Ok(pointer)
 }
 
-/// Returns the struct if it has exactly the size that this library knows, or `None` if it has another size.
-///
-/// # Safety
-///
-/// `pointer` must be null or point to a struct of C that is valid for `'a` and as large as its first field says.
-#[inline]
-pub(crate) unsafe fn current<'a, T: Versioned>(pointer: *const T) -> Result<Option<&'a T>, Failure> {
-    let pointer = check_pointer(pointer)?;
-    // SAFETY: the struct begins with a u32, and the pointer is aligned for the struct.
-    let size = unsafe { pointer.cast::<u32>().read() };
-    if size as usize != size_of::<T>() {
-        return Ok(None);
-    }
-    // SAFETY: the caller guarantees as many bytes as the size says, and every bit pattern is valid.
-    Ok(Some(unsafe { pointer.as_ref() }))
-}
-
 /// Reads a struct of any version. Fields that the caller's version lacks are zero.
 ///
 /// # Safety
 ///
-/// As for [`current`].
+/// `pointer` must be null or point to a struct of C that is as large as its first field says.
 pub(crate) unsafe fn read<T: Versioned>(pointer: *const T) -> Result<T, Failure> {
     let pointer = check_pointer(pointer)?;
     // SAFETY: the struct begins with a u32, and the pointer is aligned for the struct.
@@ -326,33 +302,6 @@ pub(crate) unsafe fn write_plain<T: Copy>(pointer: *mut T, value: T) -> Result<(
     // SAFETY: the caller guarantees the memory.
     unsafe { pointer.write(value) };
     Ok(())
-}
-
-/// Checks the hop records of an ACK without reading them.
-#[inline]
-pub(crate) fn check_hops(ack: &poseidon_ack) -> Result<(), Failure> {
-    if ack.hop_record_count == 0 {
-        return Ok(());
-    }
-    if ack.hop_record_count > POSEIDON_MAX_HOPS {
-        return Err(Failure::TooManyHops);
-    }
-    check_pointer(ack.hops).map(|_| ())
-}
-
-/// Reads the hop records of an ACK that has passed [`check_hops`]. Unused records are zero.
-///
-/// # Safety
-///
-/// `ack.hops` must point to `ack.hop_record_count` records.
-pub(crate) unsafe fn read_hops(ack: &poseidon_ack) -> [HopRecord; POSEIDON_MAX_HOPS] {
-    let mut records = [HopRecord::default(); POSEIDON_MAX_HOPS];
-    // SAFETY: the caller guarantees the records, and the pointer is neither null nor misaligned.
-    let hops = unsafe { core::slice::from_raw_parts(ack.hops, ack.hop_record_count) };
-    for (slot, hop) in records.iter_mut().zip(hops) {
-        *slot = poseidon_hop::to_record(*hop);
-    }
-    records
 }
 
 /// Returns a table of values that are valid for all bit patterns.

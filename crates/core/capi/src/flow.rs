@@ -5,9 +5,10 @@
 #![allow(unsafe_code, reason = "these functions take pointers from C")]
 #![allow(non_camel_case_types, reason = "the names are the same in C")]
 
-use crate::border::{self, Output, Versioned, status, yes_or_no};
+use crate::ack::{self, with_event};
+use crate::border::{self, Output, status, yes_or_no};
 use crate::error::{Failure, Place, Report, poseidon_status};
-use crate::law::{read_loss, with_event};
+use crate::law::read_loss;
 use crate::state;
 use crate::structs::{
     poseidon_ack, poseidon_decision, poseidon_error, poseidon_loss, poseidon_path, signals_from_bits,
@@ -341,42 +342,8 @@ pub unsafe extern "C" fn poseidon_flow_on_ack(
     flow: *mut poseidon_flow,
     ack: *const poseidon_ack,
 ) -> poseidon_status {
-    // SAFETY: the caller guarantees the pointer.
-    let law = match unsafe { state::law_mut::<Poseidon>(flow.cast()) } {
-        Ok(law) => law,
-        Err(failure) => return failure.code(),
-    };
-    // SAFETY: the caller guarantees the struct.
-    let ack = match unsafe { border::current(ack) } {
-        Ok(Some(ack)) => ack,
-        // SAFETY: as above.
-        Ok(None) => return unsafe { on_ack_of_other_version(flow, ack) },
-        Err(failure) => return failure.code(),
-    };
-    if let Err(failure) = ack.check() {
-        return failure.code();
-    }
-    law.on_ack(&ack.event(&[]));
-    0
-}
-
-/// Passes on an ACK from a program that was compiled with another version of the header.
-///
-/// # Safety
-///
-/// As for [`poseidon_flow_on_ack`].
-#[cold]
-#[inline(never)]
-unsafe fn on_ack_of_other_version(flow: *mut poseidon_flow, ack: *const poseidon_ack) -> poseidon_status {
-    // SAFETY: the caller guarantees the struct.
-    match unsafe { border::read(ack) } {
-        Ok(mut ack) => {
-            ack.struct_size = <poseidon_ack as Versioned>::CURRENT_SIZE;
-            // SAFETY: the caller guarantees the flow, and the copy has the size of this library's struct.
-            unsafe { poseidon_flow_on_ack(flow, &raw const ack) }
-        }
-        Err(failure) => failure.code(),
-    }
+    // SAFETY: the caller guarantees the pointers.
+    unsafe { ack::process::<Poseidon>(flow.cast(), ack) }
 }
 
 /// Reacts to packet loss. Call it once when the flow enters fast recovery, not once per lost packet.
@@ -441,7 +408,7 @@ pub unsafe extern "C" fn poseidon_flow_is_congested(
     // SAFETY: the caller guarantees the pointer.
     let law = unsafe { state::law::<Poseidon>(flow.cast()) };
     // SAFETY: the caller guarantees the struct.
-    yes_or_no(law.and_then(|law| unsafe { with_event(ack, |ack| law.is_congested(ack)) }))
+    yes_or_no(law.and_then(|law| unsafe { with_event(ack, true, |ack| law.is_congested(ack)) }))
 }
 
 /// Writes the target delay at the current window.

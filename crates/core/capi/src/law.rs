@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "these functions take pointers from C")]
 #![allow(non_camel_case_types, reason = "the names are the same in C")]
 
+use crate::ack::{self, with_event};
 use crate::border::{self, Output, status, yes_or_no};
 use crate::error::{Failure, Report, poseidon_status, status_text};
 use crate::parameters;
@@ -12,7 +13,7 @@ use crate::structs::{
     poseidon_loss, poseidon_path, poseidon_text, poseidon_timeout, poseidon_trim, signals_from_bits,
 };
 use core::ffi::c_char;
-use poseidon_laws::{Ack, AnyLaw, Law, Loss, Timeout};
+use poseidon_laws::{AnyLaw, Law, Loss, Timeout};
 use poseidon_types::{Bytes, Nanos};
 
 /// Memory for the state of one flow that any law of the registry controls. Declare a variable of this type, or
@@ -149,79 +150,8 @@ pub unsafe extern "C" fn poseidon_law_on_ack(
     law: *mut poseidon_law,
     ack: *const poseidon_ack,
 ) -> poseidon_status {
-    // SAFETY: the caller guarantees the pointer.
-    let state = match unsafe { state::law_mut::<AnyLaw>(law.cast()) } {
-        Ok(state) => state,
-        Err(failure) => return failure.code(),
-    };
-    // SAFETY: the caller guarantees the struct.
-    let ack = match unsafe { border::current(ack) } {
-        Ok(Some(ack)) => ack,
-        // SAFETY: as above.
-        Ok(None) => return unsafe { on_ack_of_other_version(state, ack) },
-        Err(failure) => return failure.code(),
-    };
-    if let Err(failure) = ack.check().and_then(|()| border::check_hops(ack)) {
-        return failure.code();
-    }
-    match state {
-        // Poseidon reads no hop records, so they need not be converted. The compiler inlines this law.
-        AnyLaw::Poseidon(poseidon) => poseidon.on_ack(&ack.event(&[])),
-        // SAFETY: the caller guarantees the hop records.
-        other => unsafe { on_ack_of_any_law(other, ack) },
-    }
-    0
-}
-
-/// Passes an ACK to a law.
-///
-/// # Safety
-///
-/// `ack` must have passed its checks, and its hop records must be valid.
-#[inline(never)]
-unsafe fn on_ack_of_any_law(law: &mut AnyLaw, ack: &poseidon_ack) {
-    let converted;
-    let records = if ack.hop_record_count == 0 {
-        &[][..]
-    } else {
-        // SAFETY: the caller guarantees the hop records.
-        converted = unsafe { border::read_hops(ack) };
-        converted.get(..ack.hop_record_count).unwrap_or(&[])
-    };
-    law.on_ack(&ack.event(records));
-}
-
-/// Passes an ACK from a program that was compiled with another version of the header.
-///
-/// # Safety
-///
-/// As for [`poseidon_law_on_ack`].
-#[cold]
-#[inline(never)]
-unsafe fn on_ack_of_other_version(law: &mut AnyLaw, ack: *const poseidon_ack) -> poseidon_status {
-    // SAFETY: the caller guarantees the struct.
-    status(unsafe { with_event(ack, |ack| law.on_ack(ack)) })
-}
-
-/// Calls `use_event` with the ACK as the laws' type.
-///
-/// # Safety
-///
-/// `ack` must be null or point to a struct that is as large as its struct_size says, with valid hop records.
-pub(crate) unsafe fn with_event<R>(
-    ack: *const poseidon_ack,
-    use_event: impl FnOnce(&Ack<'_>) -> R,
-) -> Result<R, Failure> {
-    // SAFETY: the caller guarantees the struct.
-    let ack = unsafe { border::read(ack) }?;
-    ack.check()?;
-    border::check_hops(&ack)?;
-    if ack.hop_record_count == 0 {
-        return Ok(use_event(&ack.event(&[])));
-    }
-    // SAFETY: the caller guarantees the hop records.
-    let records = unsafe { border::read_hops(&ack) };
-    Ok(use_event(&ack.event(records.get(..ack.hop_record_count).unwrap_or(&[]))))
+    // SAFETY: the caller guarantees the pointers.
+    unsafe { ack::process::<AnyLaw>(law.cast(), ack) }
 }
 
 /// Reacts to packet loss. Call it once when the flow enters fast recovery, not once per lost packet.
@@ -335,7 +265,7 @@ pub unsafe extern "C" fn poseidon_law_is_congested(
     // SAFETY: the caller guarantees the pointer.
     let law = unsafe { state::law::<AnyLaw>(law.cast()) };
     // SAFETY: the caller guarantees the struct.
-    yes_or_no(law.and_then(|law| unsafe { with_event(ack, |ack| law.is_congested(ack)) }))
+    yes_or_no(law.and_then(|law| unsafe { with_event(ack, true, |ack| law.is_congested(ack)) }))
 }
 
 /// Writes the delay that the law compares with its target and returns 1. Returns 0 and writes nothing if the law has no
@@ -356,7 +286,7 @@ pub unsafe extern "C" fn poseidon_law_delay_signal(
         // SAFETY: the caller guarantees the struct.
         let output = unsafe { Output::new(signal) }?;
         // SAFETY: the caller guarantees the struct.
-        let found = unsafe { with_event(ack, |ack| law.delay_signal(ack)) }?;
+        let found = unsafe { with_event(ack, true, |ack| law.delay_signal(ack)) }?;
         if let Some(found) = &found {
             output.write(&poseidon_delay_signal::new(found));
         }

@@ -21,6 +21,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod ack;
 mod border;
 pub mod error;
 pub mod flow;

@@ -12,15 +12,40 @@ pub(crate) trait Stored: Law {
     /// The word before an initialised law. It depends on the law's size, so that the state of another build is
     /// recognised in most cases.
     const MAGIC: u64;
+    /// The word before Poseidon if it follows the paper: one comparison then finds the most frequent case.
+    const PAPER_MAGIC: u64 = Self::MAGIC ^ 1;
+    /// Whether the law may read hop records. If not, the pointer to them is not checked.
+    const READS_HOPS: bool;
+
+    /// Returns the law if it is Poseidon and follows the paper.
+    fn as_paper(&mut self) -> Option<&mut Poseidon>;
 }
 
 impl Stored for AnyLaw {
     const MAGIC: u64 = u64::from_be_bytes(*b"psdnlaw1") ^ size_of::<Self>() as u64;
+    const READS_HOPS: bool = true;
+
+    #[inline(always)]
+    fn as_paper(&mut self) -> Option<&mut Poseidon> {
+        match self {
+            Self::Poseidon(poseidon) => poseidon.as_paper(),
+            _ => None,
+        }
+    }
 }
 
 impl Stored for Poseidon {
     const MAGIC: u64 = u64::from_be_bytes(*b"psdnflo1") ^ size_of::<Self>() as u64;
+    const READS_HOPS: bool = false;
+
+    #[inline(always)]
+    fn as_paper(&mut self) -> Option<&mut Poseidon> {
+        self.follows_paper().then_some(self)
+    }
 }
+
+// The sizes are even, so the last bit distinguishes the two words.
+const _: () = assert!(size_of::<AnyLaw>().is_multiple_of(2) && size_of::<Poseidon>().is_multiple_of(2));
 
 /// A flow's state. C may copy its bytes, so it must not own anything.
 #[repr(C)]
@@ -49,10 +74,11 @@ pub(crate) fn check_memory<L: Stored>(memory: *const u8, size: usize) -> Result<
 /// # Safety
 ///
 /// `memory` must be null or point to `size` writable bytes that nobody else uses during the call.
-pub(crate) unsafe fn store<L: Stored>(memory: *mut u8, size: usize, law: L) -> Result<(), Failure> {
+pub(crate) unsafe fn store<L: Stored>(memory: *mut u8, size: usize, mut law: L) -> Result<(), Failure> {
     check_memory::<L>(memory, size)?;
+    let magic = if law.as_paper().is_some() { L::PAPER_MAGIC } else { L::MAGIC };
     // SAFETY: the memory is large enough and aligned, and the caller guarantees that it is writable.
-    unsafe { memory.cast::<State<L>>().write(State { magic: L::MAGIC, law }) };
+    unsafe { memory.cast::<State<L>>().write(State { magic, law }) };
     Ok(())
 }
 
@@ -65,7 +91,8 @@ pub(crate) unsafe fn store<L: Stored>(memory: *mut u8, size: usize, law: L) -> R
 unsafe fn check_state<L: Stored>(memory: *const u8) -> Result<*const State<L>, Failure> {
     let state = check_pointer(memory.cast::<State<L>>())?;
     // SAFETY: the magic word is the first field of the struct, and all bit patterns are valid for it.
-    if unsafe { state.cast::<u64>().read() } != L::MAGIC {
+    let magic = unsafe { state.cast::<u64>().read() };
+    if magic != L::MAGIC && magic != L::PAPER_MAGIC {
         return Err(Failure::NotInitialised);
     }
     Ok(state.as_ptr())
@@ -96,6 +123,27 @@ pub(crate) unsafe fn law_mut<'a, L: Stored>(memory: *mut u8) -> Result<&'a mut L
     let state = unsafe { check_state::<L>(memory) }?.cast_mut();
     // SAFETY: the magic word shows that the memory holds a state, and the caller guarantees exclusive use.
     Ok(unsafe { &mut (*state).law })
+}
+
+/// Returns a flow's law if it is Poseidon and follows the paper, which one comparison shows.
+///
+/// # Safety
+///
+/// `memory` must be aligned and not null. As for [`law_mut`] otherwise.
+#[inline(always)]
+pub(crate) unsafe fn paper_mut<'a, L: Stored + 'a>(memory: *mut u8) -> Option<&'a mut Poseidon> {
+    let state = memory.cast::<State<L>>();
+    // SAFETY: the magic word is the first field of the struct, and all bit patterns are valid for it.
+    if unsafe { state.cast::<u64>().read() } != L::PAPER_MAGIC {
+        return None;
+    }
+    // SAFETY: the magic word shows that the memory holds a state, and the caller guarantees exclusive use.
+    let law = unsafe { &mut (*state).law };
+    match law.as_paper() {
+        Some(poseidon) => Some(poseidon),
+        // SAFETY: `store` wrote this word because the law was Poseidon and followed the paper, which never changes.
+        None => unsafe { core::hint::unreachable_unchecked() },
+    }
 }
 
 /// Marks a state as not initialised.

@@ -203,6 +203,19 @@ pub const POSEIDON_ACK_RTT_AMBIGUOUS: u16 = 16;
 /// The flags that this library does not know.
 const UNKNOWN_ACK_FLAGS: u16 = 0xffe0;
 
+/// The first eight bytes of an ACK, as one number that a single comparison checks.
+const fn ack_header(struct_size: u32, flags: u16, hop_count: u8, reserved: u8) -> u64 {
+    let [a, b, c, d] = struct_size.to_ne_bytes();
+    let [e, f] = flags.to_ne_bytes();
+    u64::from_ne_bytes([a, b, c, d, e, f, hop_count, reserved])
+}
+
+/// The bits of an ACK's first eight bytes that are the same in every ACK of this version.
+pub(crate) const ACK_HEADER_MASK: u64 = ack_header(u32::MAX, UNKNOWN_ACK_FLAGS, 0, u8::MAX);
+/// What these bits are.
+#[expect(clippy::cast_possible_truncation, reason = "the struct is small")]
+pub(crate) const ACK_HEADER: u64 = ack_header(size_of::<poseidon_ack>() as u32, 0, 0, 0);
+
 /// An ACK and the signals that it carries. Fields of signals that the host does not supply are zero.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -274,7 +287,6 @@ impl poseidon_ack {
     };
 
     /// Checks what every law relies on, apart from the pointer to the hop records.
-    #[inline]
     pub(crate) const fn check(&self) -> Result<(), Failure> {
         if self.flags & UNKNOWN_ACK_FLAGS != 0 || self.reserved != 0 {
             return Err(Failure::UnknownFlags);
@@ -283,7 +295,7 @@ impl poseidon_ack {
     }
 
     /// Converts to the laws' type.
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn event<'a>(&self, records: &'a [HopRecord]) -> Ack<'a> {
         let wrap = CounterWrap {
             timestamp: Nanos::new(self.hop_wrap_timestamp_ns),

@@ -43,8 +43,10 @@ pub fn log2(x: u64) -> i64 {
     let index = (mantissa >> (63 - INDEX_BITS)) as usize & (POINTS - 2);
     let remainder = (mantissa << (INDEX_BITS + 1)) >> 32;
     let (lower, upper) = (u64::from(LOG2_TABLE[index]), u64::from(LOG2_TABLE[index + 1]));
+    // Below one, because the remainder is. So `|` adds it to the whole part. An addition would be merged with those of the
+    // caller, which then needs more registers.
     let fraction = lower + (((upper - lower) * remainder) >> 32);
-    (i64::from(63 - zeros) << Q) + fraction.cast_signed()
+    (i64::from(63 - zeros) << Q) | fraction.cast_signed()
 }
 
 /// Returns `2^x` as a mantissa in [1, 2) with 24 fractional bits, and the exponent of two.

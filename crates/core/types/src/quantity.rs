@@ -7,6 +7,7 @@ macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident, $units:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        #[repr(transparent)]
         pub struct $name(u64);
 
         impl $name {

@@ -49,8 +49,9 @@ impl MaxHopDelay {
 /// The state of a hop's egress port when a packet leaves it.
 ///
 /// The snapshot follows HPCC's public artifact: `queue` excludes this packet, `sent` does not include it yet, and
-/// `timestamp` is the dequeue time.
+/// `timestamp` is the dequeue time. The layout is that of C, so that the C interface need not copy records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(C)]
 pub struct HopRecord {
     /// The dequeue time on the hop's local clock. Compare only timestamps from the same hop.
     pub timestamp: Nanos,

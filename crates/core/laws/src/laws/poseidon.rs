@@ -334,13 +334,7 @@ impl Law for Poseidon {
         if self.is_variant {
             return self.on_ack_variant(ack);
         }
-        self.rtt = saturate_u32(ack.rtt.get());
-        self.timeouts = 0;
-        if let Some(delay) = ack.max_hop_delay {
-            let step =
-                self.log_step(self.log_max_over_rate(self.rtt).cast_unsigned(), saturate_u32(delay.get()));
-            self.apply_step(step, ack);
-        }
+        self.on_ack_of_paper(|| *ack);
     }
 
     /// Implements `FastRecovery` from Alg. 2.
@@ -389,6 +383,29 @@ impl Law for Poseidon {
 }
 
 impl Poseidon {
+    /// Returns whether target, update and signal are the paper's, and `strict-paper` is not set: the defaults.
+    #[inline]
+    pub const fn follows_paper(&self) -> bool {
+        !self.is_variant
+    }
+
+    /// Does what [`Law::on_ack`] does for a flow that [`follows_paper`](Self::follows_paper).
+    ///
+    /// The function is inlined and takes each field from `ack` where it needs it. So callers that convert ACKs from
+    /// another form convert only the fields that Poseidon reads, and hold them in registers only while they matter.
+    #[inline(always)]
+    pub fn on_ack_of_paper<'a>(&mut self, ack: impl Fn() -> Ack<'a>) {
+        self.rtt = saturate_u32(ack().rtt.get());
+        self.timeouts = 0;
+        if ack().max_hop_delay.is_none() {
+            return;
+        }
+        let scale = self.log_max_over_rate(self.rtt).cast_unsigned();
+        if let Some(delay) = ack().max_hop_delay {
+            self.apply_step(self.log_step(scale, saturate_u32(delay.get())), &ack());
+        }
+    }
+
     /// Returns the target delay at the current window and RTT, rounded down.
     pub fn target_delay(&self) -> Nanos {
         let above_floor = match self.update {
@@ -412,7 +429,7 @@ impl Poseidon {
     }
 
     /// Applies log2 U to the window: increases apply on every ACK, decreases at most once per round trip.
-    #[inline]
+    #[inline(always)]
     fn apply_step(&mut self, step: i64, ack: &Ack<'_>) {
         if step >= 0 {
             // Line 5: window · (1 + (U - 1)/window · acked). U is at most 16, so the shift is at most four.
@@ -607,7 +624,7 @@ impl Poseidon {
     }
 
     /// Multiplies the window by 2^`step`, where `step` is negative.
-    #[inline]
+    #[inline(always)]
     fn cut(&mut self, step: i64, now: Nanos) {
         // A window of at most 2^15 packets times a factor below two, each with 24 fractional bits, fits in 64 bits.
         let (mantissa, whole) = exp2_parts(step);
