@@ -13,6 +13,8 @@ macro_rules! outln {
 mod args;
 mod backend;
 mod backend_kind;
+#[cfg(any(feature = "linux", feature = "quic"))]
+mod build_info;
 mod card;
 mod catalog;
 mod cluster;

@@ -14,7 +14,8 @@ fn invalid_arguments_are_usage_errors() {
         (&["switch", "attach"], "--dev <DEV>"),
         (&["switch", "set", "--dev", "lo"], "--rate <RATE>|--stamps <STAMPS>"),
         (&["switch", "status", "--dev", "lo", "--json", "--metrics"], "cannot be used with"),
-        (&["switch", "status"], "--dev <DEV>"),
+        (&["metrics", "--interval", "15 s"], "--textfile <FILE>"),
+        (&["metrics", "--listen", "127.0.0.1:0", "--textfile", "a.prom"], "cannot be used with"),
         (&["rpm", "detach", "--dev", "lo", "--stale"], "cannot be used with"),
         (&["rpm", "attach", "--dev", "lo", "--direction", "back"], "per-flow"),
         (&["rpm", "attach", "--dev", "lo", "--target", "1"], "time without a unit"),
@@ -44,6 +45,7 @@ fn a_build_without_the_feature_prints_how_to_get_it() {
         &["tcp", "flows", "--json"],
         &["switch", "status", "--dev", "lo", "--metrics"],
         &["rpm", "attach", "--dev", "lo", "--direction", "forward"],
+        &["metrics"],
         &["doctor", "--json"],
     ] {
         let (code, out, err) = run_poseidon(args);
@@ -271,11 +273,25 @@ bin = "10 ms"
             let (_, text, _) = run_poseidon(&[kind, "status", "--dev", "d0"]);
             assert!(text.starts_with("d0: ") && text.contains("packets: "), "{text}");
         }
+        let ports = json(&["switch", "status", "--json"]);
+        assert_eq!(ports.as_array().map(Vec::len), Some(1), "all ports are listed: {ports}");
+        assert_eq!(ports[0]["device"], "d0");
+        let (code, metrics, error) = run_poseidon(&["metrics"]);
+        assert_eq!(code, 0, "{error}");
+        for expected in [
+            "poseidon_build_info{version=",
+            "poseidon_tcp_enabled 0",
+            "poseidon_switch_stamps{device=\"d0\"} 0",
+            "poseidon_rpm_marks_waiting{device=\"d0\"} 0",
+        ] {
+            assert!(metrics.contains(expected), "{expected} is missing in\n{metrics}");
+        }
         let (_, text, _) = run_poseidon(&["switch", "status", "--dev", "d0"]);
         assert!(text.contains("measures only") && text.contains("the queue drains at 100 Mbps"), "{text}");
         run(&["switch", "detach", "--dev", "d0"]);
         run(&["rpm", "detach", "--dev", "d0"]);
         assert_eq!(run_poseidon(&["switch", "status", "--dev", "d0"]).0, 1);
+        assert_eq!(json(&["rpm", "status", "--json"]), Value::Array(Vec::new()));
     }
 
     /// The pins of a deleted device can be listed and removed.

@@ -1,15 +1,7 @@
-//! `OpenMetrics` text for Prometheus and compatible tools.
-//!
-//! ```text
-//! # TYPE poseidon_switch_packets counter
-//! # HELP poseidon_switch_packets Packets by outcome.
-//! poseidon_switch_packets_total{device="e0",fate="tcp_stamped"} 812
-//! # EOF
-//! ```
-//!
-//! The format requires one block per metric family, containing the samples from all ports.
+//! Histograms of queueing delays, and their metrics. The crate `poseidon-metrics` formats the text.
 
-use core::fmt::Write as _;
+use core::time::Duration;
+use poseidon_metrics::{MetricsText, seconds};
 use poseidon_types::Nanos;
 
 /// A histogram of queueing delays with four buckets per power of two, like `port_bucket` in `bpf/port.h`.
@@ -63,61 +55,23 @@ impl Default for DelayHistogram {
     }
 }
 
-/// A builder for `OpenMetrics` text.
-#[derive(Debug, Default)]
-pub(crate) struct MetricsText(String);
-
-impl MetricsText {
-    /// Starts a metric family. The name must end with the unit.
-    pub(crate) fn family(&mut self, name: &str, kind: &str, unit: Option<&str>, help: &str) {
-        self.line(format_args!("# TYPE {name} {kind}"));
-        if let Some(unit) = unit {
-            self.line(format_args!("# UNIT {name} {unit}"));
+/// Adds a histogram of delays with one bucket per power of two, starting at 256 ns.
+pub(crate) fn write_delays(text: &mut MetricsText, device: &str, delays: &DelayHistogram) {
+    let mut cumulative = 0;
+    let mut buckets = Vec::new();
+    for (bucket, packets) in delays.buckets.iter().enumerate() {
+        cumulative += packets;
+        let end = DelayHistogram::bucket_start(bucket + 1).get();
+        if end.is_power_of_two() && end >= 256 && bucket + 1 < DelayHistogram::BUCKETS {
+            // Delays are whole nanoseconds, so the largest delay in the bucket is `end - 1`.
+            buckets.push((in_seconds(Nanos::new(end - 1)), cumulative));
         }
-        self.line(format_args!("# HELP {name} {help}"));
     }
-
-    /// Adds a sample to the current family.
-    pub(crate) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl core::fmt::Display) {
-        let labels: Vec<_> =
-            labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escape(value))).collect();
-        self.line(format_args!("{name}{{{}}} {value}", labels.join(",")));
-    }
-
-    /// Adds a delay histogram with one bucket per power of two, starting at 256 ns.
-    pub(crate) fn histogram(&mut self, name: &str, device: &str, delays: &DelayHistogram) {
-        let mut cumulative = 0;
-        for (bucket, packets) in delays.buckets.iter().enumerate() {
-            cumulative += packets;
-            let end = DelayHistogram::bucket_start(bucket + 1).get();
-            if end.is_power_of_two() && end >= 256 && bucket + 1 < DelayHistogram::BUCKETS {
-                // Delays are whole nanoseconds, so the largest delay in the bucket is `end - 1`.
-                let end = seconds(Nanos::new(end - 1));
-                self.sample(&format!("{name}_bucket"), &[("device", device), ("le", &end)], cumulative);
-            }
-        }
-        self.sample(&format!("{name}_bucket"), &[("device", device), ("le", "+Inf")], cumulative);
-        self.sample(&format!("{name}_count"), &[("device", device)], cumulative);
-        self.sample(&format!("{name}_sum"), &[("device", device)], seconds(delays.sum));
-    }
-
-    /// Appends the end marker and returns the text.
-    pub(crate) fn finish(mut self) -> String {
-        self.line(format_args!("# EOF"));
-        self.0
-    }
-
-    fn line(&mut self, line: core::fmt::Arguments<'_>) {
-        writeln!(self.0, "{line}").expect("writing to a string cannot fail");
-    }
+    text.histogram(&[("device", device)], buckets, cumulative, in_seconds(delays.sum));
 }
 
-fn seconds(time: Nanos) -> String {
-    format!("{}.{:09}", time.get() / 1_000_000_000, time.get() % 1_000_000_000)
-}
-
-fn escape(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+pub(crate) fn in_seconds(time: Nanos) -> String {
+    seconds(Duration::from_nanos(time.get()))
 }
 
 #[cfg(test)]
@@ -147,12 +101,5 @@ mod tests {
         assert_eq!(delays.percentile(99), Some(DelayHistogram::bucket_start(41) - Nanos::new(1)));
         assert_eq!(delays.percentile(100), Some(DelayHistogram::bucket_start(81) - Nanos::new(1)));
         assert_eq!(delays.mean(), Some(Nanos::new(10)));
-    }
-
-    #[test]
-    fn labels_are_escaped_and_times_are_exact() {
-        let mut text = MetricsText::default();
-        text.sample("a", &[("device", "e\"0\\")], seconds(Nanos::new(1_000_000_001)));
-        assert_eq!(text.finish(), "a{device=\"e\\\"0\\\\\"} 1.000000001\n# EOF\n");
     }
 }

@@ -327,6 +327,38 @@ impl AttachmentKind {
         with_bpf_file_system(|| self.remove(device))
     }
 
+    /// Returns the names of the attached ports of this network namespace, in the order of their index.
+    pub(crate) fn attached_devices(&self) -> Result<Vec<String>, PortError> {
+        let current = current_netns()?;
+        let devices = device_names()?;
+        let pinned = with_bpf_file_system(|| {
+            let folder = Path::new(pin_folder::ROOT).join(self.name);
+            match fs::read_dir(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+                entries => {
+                    let entries = entries.map_err(file_error(&folder))?.flatten();
+                    let pins = entries.filter_map(|entry| StalePin::parse(entry.path()));
+                    let mut pins: Vec<i32> =
+                        pins.filter(|pin| pin.netns == current).map(|pin| pin.index).collect();
+                    pins.sort_unstable();
+                    Ok::<_, PortError>(pins)
+                }
+            }
+        })?;
+        let name_of =
+            |index: &i32| devices.iter().find(|(known, _)| known == index).map(|(_, name)| name.clone());
+        let mut names: Vec<String> = pinned.iter().filter_map(name_of).collect();
+        // A pin can outlive its filter, for example if somebody deletes the qdisc.
+        let mut error = None;
+        names.retain(|name| {
+            self.is_attached(name).unwrap_or_else(|failure| {
+                error.get_or_insert(failure);
+                false
+            })
+        });
+        error.map_or(Ok(names), Err)
+    }
+
     /// Lists the pins of ports that no longer exist, either because their network namespace is gone or because their
     /// device is gone from this namespace.
     pub(crate) fn stale_pins(&self) -> Result<Vec<StalePin>, PortError> {
@@ -512,9 +544,17 @@ fn mounted_netns(mountinfo: &str) -> impl Iterator<Item = u32> {
 
 /// Returns the interface indices in this network namespace.
 fn device_indices() -> Result<Vec<i32>, PortError> {
+    Ok(device_names()?.into_iter().map(|(index, _)| index).collect())
+}
+
+/// Returns the interface indices and names in this network namespace.
+fn device_names() -> Result<Vec<(i32, String)>, PortError> {
     let links = query_json("ip", &["-j", "link", "show"])?;
-    let index = |link: &Value| link["ifindex"].as_i64().and_then(|index| i32::try_from(index).ok());
-    Ok(links.as_array().into_iter().flatten().filter_map(index).collect())
+    let device = |link: &Value| {
+        let index = i32::try_from(link["ifindex"].as_i64()?).ok()?;
+        Some((index, link["ifname"].as_str()?.to_owned()))
+    };
+    Ok(links.as_array().into_iter().flatten().filter_map(device).collect())
 }
 
 fn filters(device: &str, hook: Hook) -> Result<Vec<Value>, PortError> {

@@ -19,11 +19,11 @@
 
 use crate::codel::{self, Codel};
 use crate::maps::PortMaps;
-use crate::metrics::MetricsText;
 use crate::object::{AlignedBytes, KernelError};
 use crate::port::{AttachmentKind, Device, Hook, LoadedObject, PortError, StalePin, ns_per_mib};
 use core::fmt;
 use core::hash::BuildHasher as _;
+use poseidon_metrics::{Format, Kind, MetricsText};
 use poseidon_types::{BitRate, Bytes, Nanos};
 use std::hash::RandomState;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -329,32 +329,38 @@ impl fmt::Display for Direction {
 
 /// Formats port states as `OpenMetrics` text.
 pub fn open_metrics(ports: &[Status]) -> String {
-    let mut text = MetricsText::default();
-    let name = "poseidon_rpm_packets";
-    text.family(name, "counter", None, "Packets by outcome.");
+    let mut text = MetricsText::new(Format::OpenMetrics);
+    write_metrics(ports, &mut text);
+    text.finish()
+}
+
+/// Adds the metric families of port states to a text.
+pub fn write_metrics(ports: &[Status], text: &mut MetricsText) {
+    text.family("poseidon_rpm_packets", Kind::Counter, "Packets by outcome.");
     for port in ports {
         for (outcome, packets) in port.counts.by_outcome() {
-            text.sample(&format!("{name}_total"), &[("device", &port.device), ("fate", outcome)], packets);
+            text.sample(&[("device", &port.device), ("fate", outcome)], packets);
         }
     }
-    let name = "poseidon_rpm_marks_forgotten";
-    text.family(name, "counter", None, "Marks that expired, because no ACK came within a second.");
+    let help = "Marks that expired, because no ACK came within a second.";
+    text.family("poseidon_rpm_marks_forgotten", Kind::Counter, help);
     for port in ports {
-        text.sample(&format!("{name}_total"), &[("device", &port.device)], port.counts.expired);
+        text.sample(&[("device", &port.device)], port.counts.expired);
     }
-    let name = "poseidon_rpm_marks_waiting";
-    text.family(name, "gauge", None, "Stored marks that wait for an ACK.");
+    text.family("poseidon_rpm_marks_waiting", Kind::Gauge, "Stored marks that wait for an ACK.");
     for port in ports {
-        text.sample(name, &[("device", &port.device)], port.counts.pending());
+        text.sample(&[("device", &port.device)], port.counts.pending());
     }
-    let name = "poseidon_rpm_port";
-    text.family(name, "info", None, "Direction and marking policy of the port.");
+    text.family("poseidon_rpm_port", Kind::Info, "Direction and marking policy of the port.");
     for port in ports {
         let (direction, codel) = (port.direction.to_string(), port.codel.to_string());
-        let labels = [("device", port.device.as_str()), ("direction", &direction), ("codel", &codel)];
-        text.sample(&format!("{name}_info"), &labels, 1);
+        text.sample(&[("device", port.device.as_str()), ("direction", &direction), ("codel", &codel)], 1);
     }
-    text.finish()
+}
+
+/// Returns the names of the attached ports of this network namespace.
+pub fn attached_devices() -> Result<Vec<String>, PortError> {
+    KIND.attached_devices()
 }
 
 #[cfg(test)]

@@ -21,9 +21,10 @@
 //! ```
 
 use crate::maps::PortMaps;
-use crate::metrics::{DelayHistogram, MetricsText};
+use crate::metrics::{DelayHistogram, write_delays};
 use crate::object::{AlignedBytes, KernelError};
 use crate::port::{AttachmentKind, Device, Hook, LoadedObject, PortError, StalePin, ns_per_mib};
+use poseidon_metrics::{Format, Kind, MetricsText};
 use poseidon_types::{BitRate, Nanos};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -271,35 +272,43 @@ impl Counts {
 
 /// Formats port states as `OpenMetrics` text.
 pub fn open_metrics(ports: &[Status]) -> String {
-    let mut text = MetricsText::default();
-    let name = "poseidon_switch_packets";
-    text.family(name, "counter", None, "Packets by outcome.");
+    let mut text = MetricsText::new(Format::OpenMetrics);
+    write_metrics(ports, &mut text);
+    text.finish()
+}
+
+/// Adds the metric families of port states to a text.
+pub fn write_metrics(ports: &[Status], text: &mut MetricsText) {
+    text.family("poseidon_switch_packets", Kind::Counter, "Packets by outcome.");
     for port in ports {
         for (outcome, packets) in port.counts.by_outcome() {
-            text.sample(&format!("{name}_total"), &[("device", &port.device), ("fate", outcome)], packets);
+            text.sample(&[("device", &port.device), ("fate", outcome)], packets);
         }
     }
-    let name = "poseidon_switch_raised";
-    text.family(name, "counter", None, "Packets whose largest delay so far is at this port.");
+    let help = "Packets whose largest delay so far is at this port.";
+    text.family("poseidon_switch_raised", Kind::Counter, help);
     for port in ports {
-        text.sample(&format!("{name}_total"), &[("device", &port.device)], port.counts.raised);
+        text.sample(&[("device", &port.device)], port.counts.raised);
     }
-    let name = "poseidon_switch_delay_seconds";
-    text.family(name, "histogram", Some("seconds"), "Queueing delay of packets at this port.");
+    let help = "Queueing delay of packets at this port.";
+    text.family("poseidon_switch_delay_seconds", Kind::Histogram, help);
     for port in ports {
-        text.histogram(name, &port.device, &port.delays);
+        write_delays(text, &port.device, &port.delays);
     }
-    let name = "poseidon_switch_rate_bits_per_second";
-    text.family(name, "gauge", Some("bits_per_second"), "Drain rate of the queue.");
+    text.family("poseidon_switch_rate_bytes_per_second", Kind::Gauge, "Drain rate of the queue.");
     for port in ports {
-        text.sample(name, &[("device", &port.device)], port.rate.get());
+        text.sample(&[("device", &port.device)], port.rate.get() / 8);
     }
-    let name = "poseidon_switch_stamps";
-    text.family(name, "gauge", None, "1 if the port writes stamps, 0 if it only measures.");
+    let help = "1 if the port writes stamps, 0 if it only measures.";
+    text.family("poseidon_switch_stamps", Kind::Gauge, help);
     for port in ports {
-        text.sample(name, &[("device", &port.device)], u8::from(port.stamps));
+        text.sample(&[("device", &port.device)], u8::from(port.stamps));
     }
-    text.finish()
+}
+
+/// Returns the names of the attached ports of this network namespace.
+pub fn attached_devices() -> Result<Vec<String>, PortError> {
+    KIND.attached_devices()
 }
 
 #[cfg(test)]
@@ -325,7 +334,7 @@ mod tests {
             "poseidon_switch_delay_seconds_bucket{device=\"e0\",le=\"0.000065535\"} 0",
             "poseidon_switch_delay_seconds_bucket{device=\"e1\",le=\"+Inf\"} 8",
             "poseidon_switch_delay_seconds_sum{device=\"e0\"} 0.000800000",
-            "poseidon_switch_rate_bits_per_second{device=\"e0\"} 100000000",
+            "poseidon_switch_rate_bytes_per_second{device=\"e0\"} 12500000",
         ] {
             assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line}\n{text}");
         }

@@ -23,7 +23,7 @@ async fn both_ends_negotiate_the_shim() {
     let metrics = server.metrics();
     assert!(metrics.with_prefix > 100 && metrics.plain == 0 && metrics.handshakes == 0, "{metrics:?}");
     assert_eq!(metrics.flows.len(), 1);
-    assert!(metrics.open_metrics().contains("mode=\"delay\""));
+    assert!(metrics.open_metrics().contains("poseidon_quic_flows{mode=\"delay\"} 1\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,8 @@
 //! The arguments of `poseidon tcp`, `switch`, `rpm` and `doctor`. They are the same in every build.
 
+use crate::duration::parse_duration;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use core::time::Duration;
 use poseidon_types::{BitRate, Nanos};
 use std::path::PathBuf;
 
@@ -16,12 +18,28 @@ pub(crate) enum Linux {
     /// Control ports of this machine that mark congestion on returning ACKs.
     #[command(subcommand)]
     Rpm(Rpm),
+    /// Print the metrics of TCP, switches and RPM on this machine, or serve them for Prometheus.
+    Metrics(MetricsArgs),
     /// Check which features this machine supports, and what to install.
     Doctor {
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
+}
+
+/// The arguments of `poseidon metrics`.
+#[derive(Debug, Args)]
+pub(crate) struct MetricsArgs {
+    /// Serve the metrics at http://ADDRESS/metrics until the process is stopped, such as `127.0.0.1:9811`.
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "textfile")]
+    pub(crate) listen: Option<String>,
+    /// Write the metrics into a file for the textfile collector of the node exporter. Its name ends in `.prom`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) textfile: Option<PathBuf>,
+    /// Write the file again after each interval, such as `15 s`, until the process is stopped.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "textfile")]
+    pub(crate) interval: Option<Duration>,
 }
 
 /// Poseidon in TCP.
@@ -140,8 +158,8 @@ pub(crate) struct Port {
 /// Ports, and the output format.
 #[derive(Debug, Args)]
 pub(crate) struct Status {
-    /// The network device; may be given several times.
-    #[arg(long = "dev", value_name = "DEV", required_unless_present = "stale", conflicts_with = "stale")]
+    /// The network device; may be given several times [default: all attached ports of this network namespace].
+    #[arg(long = "dev", value_name = "DEV", conflicts_with = "stale")]
     pub(crate) devices: Vec<String>,
     /// List the pinned counters of devices that no longer exist.
     #[arg(long, conflicts_with = "metrics")]

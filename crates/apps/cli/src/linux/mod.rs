@@ -7,6 +7,8 @@ mod args;
 #[cfg(feature = "linux")]
 mod doctor;
 #[cfg(feature = "linux")]
+mod metrics;
+#[cfg(feature = "linux")]
 mod ports;
 #[cfg(feature = "linux")]
 mod tcp;
@@ -31,6 +33,7 @@ pub(crate) fn run(command: &Linux) -> Result<(), Failure> {
         Linux::Tcp(command) => tcp::run(command),
         Linux::Switch(command) => ports::switch(command),
         Linux::Rpm(command) => ports::rpm(command),
+        Linux::Metrics(args) => metrics::run(args),
         Linux::Doctor { json } => doctor::run(*json),
     }
 }

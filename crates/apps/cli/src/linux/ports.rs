@@ -31,7 +31,14 @@ pub(super) fn switch(command: &Switch) -> Result<(), Failure> {
         Switch::Status(args) if args.stale => print_stale(switch::stale_pins(), args.json),
         Switch::Status(args) => {
             let status = |device: &String| switch::Switch::open(device)?.status();
-            print_status(args, status, switch::open_metrics, switch_json, print_switch)
+            print_status(
+                args,
+                switch::attached_devices,
+                status,
+                switch::open_metrics,
+                switch_json,
+                print_switch,
+            )
         }
     }
 }
@@ -59,7 +66,7 @@ pub(super) fn rpm(command: &Rpm) -> Result<(), Failure> {
         Rpm::Status(args) if args.stale => print_stale(rpm::stale_pins(), args.json),
         Rpm::Status(args) => {
             let status = |device: &String| rpm::Rpm::open(device)?.status();
-            print_status(args, status, rpm::open_metrics, rpm_json, print_rpm)
+            print_status(args, rpm::attached_devices, status, rpm::open_metrics, rpm_json, print_rpm)
         }
     }
 }
@@ -84,16 +91,20 @@ fn print_stale(pins: Result<Vec<StalePin>, PortError>, json: bool) -> Result<(),
 /// Prints the status of ports. Reads all ports before printing, so that an error leaves no partial output.
 fn print_status<T>(
     args: &Status,
+    attached: fn() -> Result<Vec<String>, PortError>,
     status: impl Fn(&String) -> Result<T, PortError>,
     metrics: impl Fn(&[T]) -> String,
     to_json: impl Fn(&T) -> Value,
     print: impl Fn(&T),
 ) -> Result<(), Failure> {
-    let ports: Vec<T> = args.devices.iter().map(status).collect::<Result<_, _>>().map_err(failed)?;
+    let devices = if args.devices.is_empty() { attached().map_err(failed)? } else { args.devices.clone() };
+    let ports: Vec<T> = devices.iter().map(status).collect::<Result<_, _>>().map_err(failed)?;
     if args.metrics {
         outln!("{}", metrics(&ports).trim_end());
     } else if args.json {
         print_json(&ports.iter().map(to_json).collect())?;
+    } else if ports.is_empty() {
+        outln!("no port of this network namespace is attached");
     } else {
         ports.iter().for_each(print);
     }

@@ -71,6 +71,9 @@ pub(crate) struct ClientArgs {
 /// The arguments that choose the congestion control.
 #[derive(Debug, Args)]
 pub(crate) struct CongestionControlArgs {
+    /// Serve the metrics of the connections at http://ADDRESS/metrics, such as `127.0.0.1:9812`.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<SocketAddr>,
     /// A law that needs only the RTT and the worst hop's delay, or `quinn`: quinn's own CUBIC without telemetry.
     #[arg(long, default_value = "poseidon")]
     pub(crate) law: String,

@@ -66,6 +66,7 @@ async fn transfer(identity: &Identity, authority: &Path, server_name: &str) -> R
         identity: Some(identity.clone()),
         control: congestion_control(),
         once: false,
+        metrics: None,
     };
     let on_ready = |address| sender.send(address).expect("the client waits for the address");
     let server_task = tokio::spawn(server::serve(server_options, on_ready));
@@ -82,6 +83,7 @@ async fn transfer(identity: &Identity, authority: &Path, server_name: &str) -> R
         interval: Duration::from_secs(1),
         qlog: None::<PathBuf>,
         qlog_interval: Duration::ZERO,
+        metrics: None,
     };
     let result = client::run(client_options, &StopSignal::default(), |_| ()).await;
     server_task.abort();

@@ -1,6 +1,7 @@
 //! Sends data and reports the bytes that the server counted.
 
 use super::endpoint::{Role, SERVER_NAME, create_endpoint};
+use super::metrics::serve_metrics;
 use super::options::{ClientOptions, CongestionControl, PerfError};
 use super::qlog::QlogWriter;
 use super::report::{FlowReport, IntervalReport, Summary};
@@ -34,6 +35,9 @@ pub(super) async fn run(
     }
     let role = Role::Client { authority: options.authority.as_deref() };
     let (endpoint, poseidon) = create_endpoint(&options.control, options.bind, options.ip_mtu, role)?;
+    if let Some((address, poseidon)) = options.metrics.zip(poseidon.clone()) {
+        serve_metrics(address, poseidon)?;
+    }
     let mut connections = Vec::new();
     for _ in 0..options.connections.max(1) {
         connections.push(connect(&endpoint, poseidon.as_ref(), &options).await?);

@@ -23,6 +23,7 @@ pub(crate) fn run(command: &PerfCommand) -> Result<(), Failure> {
                     .map(|(certificate, key)| Identity { certificate, key }),
                 control: control.congestion_control()?,
                 once: *once,
+                metrics: control.metrics_address()?,
             };
             let on_ready = |address| eprintln!("listening on {address}");
             block_on(server::serve(options, on_ready)).map_err(to_failure)
@@ -82,6 +83,7 @@ fn client_options(args: &ClientArgs) -> Result<ClientOptions, Failure> {
         interval: to_duration(args.interval),
         qlog: args.qlog.clone(),
         qlog_interval: to_duration(args.qlog_interval),
+        metrics: args.control.metrics_address()?,
     })
 }
 
@@ -108,6 +110,14 @@ fn resolve(server: &str) -> Result<(String, SocketAddr), Failure> {
 }
 
 impl CongestionControlArgs {
+    /// Returns the address of the metrics. quinn's own congestion control has none.
+    fn metrics_address(&self) -> Result<Option<SocketAddr>, Failure> {
+        if self.metrics.is_some() && self.law == "quinn" {
+            return Err(Failure::Usage("--metrics: quinn's own congestion control has no metrics".into()));
+        }
+        Ok(self.metrics)
+    }
+
     fn congestion_control(&self) -> Result<CongestionControl, Failure> {
         if self.law == "quinn" {
             return match self.set.first() {

@@ -22,6 +22,8 @@ mod commands;
 #[cfg(feature = "quic")]
 mod endpoint;
 #[cfg(feature = "quic")]
+mod metrics;
+#[cfg(feature = "quic")]
 mod options;
 #[cfg(feature = "quic")]
 mod qlog;

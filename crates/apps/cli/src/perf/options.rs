@@ -39,6 +39,8 @@ pub(super) struct ServerOptions {
     pub(super) control: CongestionControl,
     /// Whether the server exits when the first client has disconnected.
     pub(super) once: bool,
+    /// The address at which the metrics are served.
+    pub(super) metrics: Option<SocketAddr>,
 }
 
 /// The client options.
@@ -68,6 +70,8 @@ pub(super) struct ClientOptions {
     pub(super) qlog: Option<PathBuf>,
     /// The minimum time between two logged ACK decisions of a connection. If zero, all decisions are logged.
     pub(super) qlog_interval: Duration,
+    /// The address at which the metrics are served.
+    pub(super) metrics: Option<SocketAddr>,
 }
 
 /// Why the client or the server failed.

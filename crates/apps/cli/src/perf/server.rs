@@ -1,6 +1,7 @@
 //! Counts received bytes and reports the counts to the client.
 
 use super::endpoint::{Role, create_endpoint};
+use super::metrics::serve_metrics;
 use super::options::{PerfError, ServerOptions};
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -44,7 +45,10 @@ pub(super) async fn serve(
     on_ready: impl FnOnce(SocketAddr),
 ) -> Result<(), PerfError> {
     let role = Role::Server { identity: options.identity.as_ref() };
-    let (endpoint, _poseidon) = create_endpoint(&options.control, options.listen, options.ip_mtu, role)?;
+    let (endpoint, poseidon) = create_endpoint(&options.control, options.listen, options.ip_mtu, role)?;
+    if let Some((address, poseidon)) = options.metrics.zip(poseidon.clone()) {
+        serve_metrics(address, poseidon)?;
+    }
     on_ready(endpoint.local_addr().map_err(PerfError::io("reading the local address"))?);
     let mut first_client = None;
     while let Some(incoming) = endpoint.accept().await {

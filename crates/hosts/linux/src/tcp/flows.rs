@@ -224,16 +224,23 @@ const AF_INET: u16 = 2;
 const COMPETE: u8 = 1;
 const YIELD: u8 = 2;
 
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Mode {
+    /// Returns the name used in tables and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::Telemetry => "telemetry",
             // The plus sign stands for delay that no hop reports.
             Self::Brownfield => "telemetry+",
             Self::Delay => "delay",
             Self::Compete => "compete",
             Self::Yield => "yield",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

@@ -15,6 +15,7 @@ mod cgroup;
 mod error;
 mod flows;
 mod lifecycle;
+mod metrics;
 mod pins;
 mod restore;
 mod settings;
@@ -24,6 +25,7 @@ pub use error::TcpError;
 pub use flows::{Counters, Mode, TcpFlow, flows};
 pub(crate) use lifecycle::try_loading;
 pub use lifecycle::{ProgramCost, TcpStatus, disable, enable, status};
+pub use metrics::Exporter;
 pub use restore::restore_connections;
 pub use settings::{ControlName, Settings, SettingsError};
 

@@ -2,9 +2,10 @@
 
 use super::mode::Mode;
 use super::prefix::Tag;
-use core::fmt::Write as _;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+use poseidon_metrics::{FlowCounters, Format, Kind, MetricsText, seconds};
 use poseidon_types::{Bytes, Nanos, Packets};
 
 /// The current metrics of one path of one connection.
@@ -77,77 +78,92 @@ pub struct Metrics {
 pub const UNSUPPORTED: [&str; 3] = ["window-below-two-packets", "pacing", "nic-timestamps"];
 
 impl Metrics {
-    /// Formats the metrics as `OpenMetrics` text, for example for Prometheus.
+    /// Formats the metrics as `OpenMetrics` text, for example for Prometheus. The counters are those of the flows in
+    /// use; [`Exporter`] also counts flows that have ended.
     pub fn open_metrics(&self) -> String {
-        let mut text = String::new();
-        let totals = [
-            ("with_prefix", self.with_prefix),
-            ("plain", self.plain),
-            ("refused", self.refused),
-            ("malformed", self.malformed),
-            ("ruined", self.corrupted),
-            ("stranger", self.unknown_tag),
-        ];
-        write_family(&mut text, "poseidon_quic_datagrams", "counter", "Received datagrams by kind.");
-        for (kind, count) in totals {
-            write_line(&mut text, format_args!("poseidon_quic_datagrams_total{{kind=\"{kind}\"}} {count}"));
-        }
-        write_family(&mut text, "poseidon_quic_handshakes", "gauge", "Handshakes without an answer.");
-        write_line(&mut text, format_args!("poseidon_quic_handshakes {}", self.handshakes));
-        write_family(
-            &mut text,
-            "poseidon_quic_carried",
-            "gauge",
-            "0: a decision or a signal that this host does not support.",
-        );
-        for name in UNSUPPORTED {
-            write_line(&mut text, format_args!("poseidon_quic_carried{{what=\"{name}\"}} 0"));
-        }
-        for (name, kind, help, value) in FLOW_FAMILIES {
-            write_family(&mut text, &format!("poseidon_quic_flow_{name}"), kind, help);
-            let suffix = if *kind == "counter" { "_total" } else { "" };
-            for flow in &self.flows {
-                let (labels, value) = (labels(flow), value(flow));
-                write_line(&mut text, format_args!("poseidon_quic_flow_{name}{suffix}{{{labels}}} {value}"));
-            }
-        }
-        text.push_str("# EOF\n");
-        text
+        let mut text = MetricsText::new(Format::OpenMetrics);
+        Exporter::default().write(self, &mut text);
+        text.finish()
     }
 }
 
-/// The name, type, help text and value of a metric family.
-type Family = (&'static str, &'static str, &'static str, fn(&FlowMetrics) -> u64);
-
-const FLOW_FAMILIES: &[Family] = &[
-    ("window_bytes", "gauge", "Bytes that may be in flight.", |flow| flow.window.get()),
-    ("delay_nanoseconds", "gauge", "Last delay that the law received.", |flow| flow.delay.get()),
-    ("rtt_nanoseconds", "gauge", "Last round-trip time that the law received.", |flow| flow.rtt.get()),
-    ("acks_with_telemetry", "counter", "ACK frames with telemetry.", |flow| flow.acks_with_telemetry),
-    ("acks_without_telemetry", "counter", "ACK frames without telemetry.", |flow| {
-        flow.acks_without_telemetry
-    }),
-    ("guarded", "counter", "ACK frames with less delay than the RTT proves.", |flow| flow.guarded),
-    ("implausible", "counter", "ACK frames with more delay than the RTT allows.", |flow| flow.implausible),
-    ("below_floor", "counter", "Decisions below two packets.", |flow| flow.below_floor),
-    ("unpaced", "counter", "Decisions with a pacing rate.", |flow| flow.unpaced),
-    ("mode_changes", "counter", "Mode changes.", |flow| flow.mode_changes),
-    ("losses", "counter", "Recovery periods after losses.", |flow| flow.losses),
-    ("timeouts", "counter", "Persistent congestion events.", |flow| flow.timeouts),
-];
-
-fn labels(flow: &FlowMetrics) -> String {
-    let remote = flow.remote.map_or_else(String::new, |remote| remote.to_string());
-    format!("flow=\"{}\",remote=\"{remote}\",mode=\"{}\"", flow.number, flow.mode)
+/// Formats metrics repeatedly, for a monitoring system. The counters only grow, also when flows end.
+#[derive(Clone, Debug, Default)]
+pub struct Exporter {
+    counters: FlowCounters<u64, COUNTERS>,
 }
 
-fn write_family(text: &mut String, name: &str, kind: &str, help: &str) {
-    write_line(text, format_args!("# TYPE {name} {kind}\n# HELP {name} {help}"));
+/// The number of counters per flow.
+const COUNTERS: usize = 9;
+
+impl Exporter {
+    /// Adds all metric families to a text.
+    pub fn write(&mut self, metrics: &Metrics, text: &mut MetricsText) {
+        let flows = &metrics.flows;
+        text.family("poseidon_quic_flows", Kind::Gauge, "Paths in use, by the signal that controls them.");
+        for mode in Mode::ALL {
+            let count = flows.iter().filter(|flow| flow.mode == mode).count();
+            text.sample(&[("mode", mode.name())], count);
+        }
+        let counters = self.counters.update(flows.iter().map(|flow| (flow.number, counters_of(flow))));
+        let [with, without, guarded, implausible, below, unpaced, modes, losses, timeouts] = counters;
+        let help = "ACK frames, by whether they carry telemetry.";
+        write_counters(text, "poseidon_quic_acks", help, "telemetry", &[("yes", with), ("no", without)]);
+        let help = "ACK frames whose delay was corrected, because the round-trip time contradicts it.";
+        let reasons = [("guarded", guarded), ("implausible", implausible)];
+        write_counters(text, "poseidon_quic_corrected_acks", help, "reason", &reasons);
+        let kinds = [("recovery", losses), ("timeout", timeouts)];
+        write_counters(text, "poseidon_quic_losses", "Reactions to losses.", "kind", &kinds);
+        let help = "Changes of the signal that controls a flow.";
+        text.family("poseidon_quic_mode_changes", Kind::Counter, help);
+        text.sample(&[], modes);
+        let help = "Decisions that this host cannot carry out.";
+        let kinds = [("below_two_packets", below), ("pacing", unpaced)];
+        write_counters(text, "poseidon_quic_unsupported_decisions", help, "kind", &kinds);
+        let nanos = |nanos: Nanos| seconds(Duration::from_nanos(nanos.get()));
+        let highest =
+            |value: fn(&FlowMetrics) -> Nanos| nanos(flows.iter().map(value).max().unwrap_or(Nanos::ZERO));
+        let help = "Largest delay that a law received last.";
+        text.family("poseidon_quic_max_delay_seconds", Kind::Gauge, help);
+        text.sample(&[], highest(|flow| flow.delay));
+        let help = "Largest round-trip time that a law received last.";
+        text.family("poseidon_quic_max_rtt_seconds", Kind::Gauge, help);
+        text.sample(&[], highest(|flow| flow.rtt));
+        text.family("poseidon_quic_window_bytes", Kind::Gauge, "Bytes that may be in flight on all paths.");
+        text.sample(&[], flows.iter().map(|flow| flow.window.get()).fold(0, u64::saturating_add));
+        let kinds = [
+            ("with_prefix", metrics.with_prefix),
+            ("plain", metrics.plain),
+            ("refused", metrics.refused),
+            ("malformed", metrics.malformed),
+            ("ruined", metrics.corrupted),
+            ("stranger", metrics.unknown_tag),
+        ];
+        write_counters(text, "poseidon_quic_datagrams", "Received datagrams by kind.", "kind", &kinds);
+        text.family("poseidon_quic_handshakes", Kind::Gauge, "Handshakes without an answer.");
+        text.sample(&[], metrics.handshakes);
+    }
 }
 
-fn write_line(text: &mut String, line: core::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "{line}");
+fn counters_of(flow: &FlowMetrics) -> [u64; COUNTERS] {
+    [
+        flow.acks_with_telemetry,
+        flow.acks_without_telemetry,
+        flow.guarded,
+        flow.implausible,
+        flow.below_floor,
+        flow.unpaced,
+        flow.mode_changes,
+        flow.losses,
+        flow.timeouts,
+    ]
+}
+
+fn write_counters(text: &mut MetricsText, name: &str, help: &str, label: &str, values: &[(&str, u64)]) {
+    text.family(name, Kind::Counter, help);
+    for (value, count) in values {
+        text.sample(&[(label, value)], count);
+    }
 }
 
 /// The live metrics of one flow. Only its controller writes them, so an increment needs only a load and a
@@ -294,8 +310,15 @@ mod tests {
         let text = metrics.open_metrics();
         assert!(text.ends_with("# EOF\n"));
         assert!(text.contains("poseidon_quic_datagrams_total{kind=\"plain\"} 9\n"));
-        let labels = "flow=\"7\",remote=\"10.0.0.1:65053\",mode=\"telemetry\"";
-        assert!(text.contains(&format!("poseidon_quic_flow_below_floor_total{{{labels}}} 4\n")), "{text}");
+        for line in [
+            "poseidon_quic_flows{mode=\"telemetry\"} 1",
+            "poseidon_quic_acks_total{telemetry=\"yes\"} 5",
+            "poseidon_quic_unsupported_decisions_total{kind=\"below_two_packets\"} 4",
+            "poseidon_quic_max_delay_seconds 0.000000300",
+            "poseidon_quic_window_bytes 2905",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
+        }
         let mut types: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
         let type_line_count = types.len();
         types.sort_unstable();

@@ -44,6 +44,9 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// All modes.
+    pub(crate) const ALL: [Self; 5] = [Self::Delay, Self::Telemetry, Self::Lost, Self::Compete, Self::Yield];
+
     /// Returns the name used in metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {
