@@ -11,6 +11,8 @@ build_release() {
     cargo build "${release[@]}" --bin poseidon --bin poseidon-peers \
         --example packet_hops --example anchors --example cost --example ratio
 }
+# Only the command.
+build_command() { cargo build "${release[@]}" --bin poseidon; }
 # The same features as in .ci/run.
 build_tests() { cargo test "${whole[@]}" --no-run --test undo --test soak --test identity --test telemetry --test testbed --test s2n; }
 # A release build, so that the attacker can send fast enough.
@@ -72,6 +74,19 @@ lacks_cargo_c() {
         return 1
     }
 }
+# lacks_programs PACKAGES PROGRAM...
+lacks_programs() {
+    local packages=$1 program
+    shift
+    for program in "$@"; do
+        command -v "$program" >/dev/null || [ -x "/usr/sbin/$program" ] || {
+            echo "$program is missing (apt-get install $packages)"
+            return 1
+        }
+    done
+}
+lacks_slurm() { lacks_programs 'slurm-wlm munge' slurmctld slurmd sbatch munged; }
+lacks_prometheus() { lacks_programs prometheus prometheus promtool; }
 
 part anchors 1 release ''
 part packet_hops 5 release two_cores
@@ -94,6 +109,9 @@ part peers_victims 15 release both_ns3
 part ns3_equality 10 '' both_ns3
 part capi_equality 10 '' ''
 part capi_package 5 '' cargo_c
+part slurm 10 command 'root slurm'
+part many_results 10 command ''
+part monitoring 5 command 'root prometheus'
 
 run_anchors() { target/release/examples/anchors --json; }
 run_packet_hops() { target/release/examples/packet_hops --json; }
@@ -128,6 +146,9 @@ run_peers_victims() { target/release/poseidon-peers victims --json; }
 run_ns3_equality() { .ci/ns3 --all 100000; }
 run_capi_equality() { cargo test --release --locked -p poseidon-capi --test equality -- --ignored --nocapture; }
 run_capi_package() { .ci/capi; }
+run_slurm() { "${as_root[@]}" tools/cluster/check.py --json; }
+run_many_results() { tools/cluster/many.py --json; }
+run_monitoring() { "${as_root[@]}" tools/monitoring/check.py --json; }
 
 # One part per scenario on real packets. The estimate is the duration of the last published run.
 for scenario in scenarios/linux/*.toml; do

@@ -238,6 +238,43 @@ def capi_package(text):
     return {"installed with cargo-c": text.count("capi: installed with cargo-c and used with pkg-config")}
 
 
+def slurm(text):
+    (row,) = only([row for row in objects(text) if row.get("test") == "slurm"])
+    return {
+        "cells": row["cells"],
+        "faults": len(row["faults"]),
+        "done": row["done"],
+        "with the hash of one machine": row["same_hashes"],
+        "computed": row["computed_by_tasks"] + row["computed_by_collector"],
+        "computed twice": row["computed_twice"],
+        "tasks failed on the full disk": row["failed_on_full_disk"],
+        "processes killed with the node": row["killed_on_node"],
+        "one machine s": row["wall_alone_s"],
+        "cluster s": row["wall_cluster_s"],
+        "cluster with faults s": row["wall_faults_s"],
+    }
+
+
+def many_results(text):
+    (row,) = only([row for row in objects(text) if row.get("test") == "many"])
+    return {key: value for key, value in row.items() if key != "test"}
+
+
+def monitoring(text):
+    (row,) = only([row for row in objects(text) if row.get("test") == "monitoring"])
+    return {
+        "scrapes": row["scrapes"],
+        "failed scrapes": row["scrapes_failed"],
+        "alerts without a queue": len(row["alerts_without_queue"]),
+        "alert PoseidonQueueDelay": row["alerts_with_queue"].count("PoseidonQueueDelay"),
+        "it fires after s": row["fired_after_s"],
+        "p99 without a queue s": row["p99_without_queue_s"],
+        "p99 with a queue s": row["p99_with_queue_s"],
+        "queries of the dashboard": row["dashboard_queries"],
+        "queries without data": len(row["empty_queries"]),
+    }
+
+
 # --- Marks: the least or the most that a figure may be, and where that is promised.
 
 
@@ -467,6 +504,44 @@ PARTS = {
         "what": "the C library installed by cargo-c",
         "figures": capi_package,
         "marks": [at_least("installed with cargo-c", 1, "docs/howto/c.md, \"Install\"")],
+    },
+    "slurm": {
+        "what": "a study on a Slurm of two nodes, with a killed task, a task started twice, a killed node and a full disk",
+        "figures": slurm,
+        "exit codes": [0, 1],
+        "marks": [
+            at_least("cells", 200, "docs/howto/cluster.md"),
+            at_least("faults", 4, "docs/howto/cluster.md"),
+            at_least("done", 200, "docs/howto/cluster.md: complete"),
+            at_least("with the hash of one machine", 200, "docs/howto/cluster.md: the same results"),
+            at_most("computed twice", 0, "docs/howto/cluster.md: no run is computed twice"),
+            at_least("tasks failed on the full disk", 1, "tools/cluster/check.py"),
+            at_least("processes killed with the node", 1, "tools/cluster/check.py"),
+        ],
+    },
+    "many_results": {
+        "what": "report, status and resuming with 10^5 runs in one folder",
+        "figures": many_results,
+        "exit codes": [0, 1],
+        "marks": [
+            at_least("done", 100_000, "docs/howto/cluster.md"),
+            at_most("hashes", 1, "tools/cluster/many.py: the same results"),
+            at_most("report_s", 5, "docs/howto/cluster.md"),
+            at_most("status_s", 5, "docs/howto/cluster.md"),
+            at_most("resuming_s", 5, "docs/howto/cluster.md"),
+        ],
+    },
+    "monitoring": {
+        "what": "Prometheus scrapes a router, TCP and QUIC, and an alert fires when CUBIC fills the queue",
+        "figures": monitoring,
+        "exit codes": [0, 1],
+        "marks": [
+            at_least("scrapes", 60, "tools/monitoring/check.py"),
+            at_most("failed scrapes", 0, "docs/howto/metrics.md"),
+            at_most("alerts without a queue", 0, "docs/howto/metrics.md"),
+            at_least("alert PoseidonQueueDelay", 1, "docs/howto/metrics.md"),
+            at_most("queries without data", 0, "tools/monitoring/dashboard.json"),
+        ],
     },
     "peers_star": {
         "what": "speed compared with ns-3",

@@ -246,10 +246,10 @@ spec:
   parallelism: {tasks}
   completionMode: Indexed
   backoffLimit: {retries}
-  activeDeadlineSeconds: {seconds}
   template:
     spec:
       restartPolicy: OnFailure
+      activeDeadlineSeconds: {seconds}
       terminationGracePeriodSeconds: 60
       containers:
         - name: task
