@@ -89,9 +89,9 @@ pub(crate) fn law_defaults(name: &str) -> Result<AnyParams, Failure> {
     })
 }
 
-/// The folders that `--all` excludes: claims that need real packets, scenarios of `poseidon rollout`, which have no
-/// claims, and the scenario suite, whose claims grade laws and come from no paper.
-const EXCLUDED_FROM_ALL: [&str; 3] = ["linux", "rollout", "suite"];
+/// The folders that `--all` excludes: comparisons with another simulator, claims that need real packets, scenarios of
+/// `poseidon rollout`, which have no claims, and the scenario suite, whose claims grade laws and come from no paper.
+const EXCLUDED_FROM_ALL: [&str; 4] = ["ai", "linux", "rollout", "suite"];
 
 /// Returns the studies of the named papers, or of all papers.
 pub(crate) fn studies_of_papers(
@@ -144,11 +144,12 @@ mod tests {
     }
 
     #[test]
-    fn all_papers_exclude_real_packets_rollouts_and_the_suite() {
+    fn all_papers_exclude_other_simulators_real_packets_rollouts_and_the_suite() {
         let all = names(&[], true);
         assert!(all.iter().any(|name| name == "poseidon/fig14b"), "{all:?}");
-        let is_excluded =
-            |name: &String| ["linux/", "rollout/", "suite/"].iter().any(|folder| name.starts_with(folder));
+        let is_excluded = |name: &String| {
+            ["ai/", "linux/", "rollout/", "suite/"].iter().any(|folder| name.starts_with(folder))
+        };
         assert!(!all.iter().any(is_excluded), "{all:?}");
         assert!(names(&["linux".to_owned()], false).iter().any(|name| name == "linux/fig12"));
     }

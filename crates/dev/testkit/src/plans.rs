@@ -1,8 +1,10 @@
-//! A base plan that tests modify, and one plan per simulator feature.
+//! A base plan that tests modify, one plan per simulator feature, and the networks of uet-htsim.
 
 mod feature_plans;
+mod uet;
 
 pub use feature_plans::feature_plans;
+pub use uet::{UetControl, UetNetwork};
 
 use poseidon_laws::AnyParams;
 use poseidon_plan::joins::Joins;
@@ -33,6 +35,7 @@ pub fn plan(topology: Topology, law: &str, endpoints: &[(u32, u32)]) -> Plan {
             trim: None,
             pause: Pause::Off,
             mark: AnyMarkPolicy::OFF,
+            mark_host_links: true,
             mark_direction: MarkDirection::Forward,
             stamp: Stamp::MaxHopDelay(DelayCarrier::Exact),
         },

@@ -4,14 +4,15 @@
 //! `cargo run --release -p poseidon-sim --example packet_hops [ROW...]`
 //!
 //! The example reproduces the table in `docs/simulator.md` in a few minutes. A row is a number of hosts, a
-//! law name, `hpcc-320`, `threads`, `records` or `memory`. `--quick` measures part of the table in less than
-//! a minute. `--json` prints one JSON object per row.
+//! law name, `hpcc-320`, `uet`, `uet-8-mb` (only if named), `threads`, `records` or `memory`. `--quick`
+//! measures part of the table in less than a minute. `--json` prints one JSON object per row.
 //!
 //! The networks are fat trees with 100 Gbps links that have a delay of 1 us. The traffic is a permutation of
 //! endless flows with 1500 B packets. Every packet carries telemetry, goes through a marking decision and is
-//! acknowledged. Switches share their buffers with dynamic thresholds. Other processes disturb the
-//! measurement, so runs of different rows alternate, and each result is the median of five runs (three with
-//! `--quick`).
+//! acknowledged. Switches share their buffers with dynamic thresholds. The rows `uet` run the networks of
+//! uet-htsim with NSCC, trimming and paths: a fat tree with 128 hosts, and a leaf-spine network with 8192
+//! hosts at 400 Gbps. Other processes disturb the measurement, so runs of different rows alternate, and each
+//! result is the median of five runs (three with `--quick`).
 
 use core::num::NonZeroU32;
 use poseidon_laws::AnyParams;
@@ -20,7 +21,7 @@ use poseidon_plan::switch::{DelayCarrier, RecordCarrier, Shared, Stamp, Step};
 use poseidon_plan::traffic::{Amount, Message};
 use poseidon_plan::{Backend, Link, Plan, Report, SwitchPort, Topology};
 use poseidon_sim::Simulator;
-use poseidon_testkit::plans;
+use poseidon_testkit::plans::{self, UetControl, UetNetwork};
 use poseidon_types::{BitRate, Bytes, ConnectionId, Fraction, Nanos, Picos, PortId, SwitchId};
 use std::time::Instant;
 
@@ -47,6 +48,7 @@ fn main() {
     };
     bench.measure_speed();
     bench.measure_hpcc_320();
+    bench.measure_uet();
     bench.measure_threads();
     bench.measure_records();
     bench.measure_memory();
@@ -139,6 +141,38 @@ impl Bench {
             seconds,
             &format!("{hops} packet-hops"),
         );
+    }
+
+    /// Measures a permutation under NSCC with trimming and paths, as in uet-htsim.
+    fn measure_uet(&self) {
+        if self.is_requested(&["uet"]) {
+            let mut plans =
+                vec![(UetNetwork::fat_tree(8).permutation(UetControl::Nscc, 2_000_000), one_thread())];
+            if !self.quick {
+                plans.push((
+                    UetNetwork::leaf_spine_8192().permutation(UetControl::Nscc, 1_000_000),
+                    one_thread(),
+                ));
+            }
+            for ((plan, _), runs) in plans.iter().zip(self.run_alternately(&plans)) {
+                let per_hop = median(runs.iter().map(|(cpu, _, report)| cpu / report.packet_hops as f64));
+                let name = format!("{} hosts, uet", plan.topology.hosts());
+                self.print_row(
+                    &name,
+                    "M packet-hops/s",
+                    1e3 / per_hop,
+                    &format!("{per_hop:.0} ns per packet-hop"),
+                );
+            }
+        }
+        if self.rows.iter().any(|row| row == "uet-8-mb") {
+            let plan = UetNetwork::leaf_spine_8192().permutation(UetControl::Nscc, 8_000_000);
+            let start = now();
+            let report = one_thread().run(&plan, &mut MemorySink::default()).expect("the plan runs");
+            let hops = report.packet_hops;
+            let seconds = start.elapsed().as_secs_f64();
+            self.print_row("8192 hosts, uet, 8 MB each", "s", seconds, &format!("{hops} packet-hops"));
+        }
     }
 
     /// Compares two threads with one thread.

@@ -6,7 +6,7 @@ use common::{run, us};
 use poseidon_laws::AnyParams;
 use poseidon_plan::impairments::{LinkImpairment, RandomLoss};
 use poseidon_plan::records::MemorySink;
-use poseidon_plan::switch::{PerQueue, Red, Stamp, SwitchOverride, Trim};
+use poseidon_plan::switch::{PerQueue, Red, Stamp, Trim};
 use poseidon_plan::topology::Tiers;
 use poseidon_plan::traffic::{Amount, Message};
 use poseidon_plan::transport::{Acks, AnyPathPolicy, Credits, Mixed, Recovery};
@@ -197,13 +197,8 @@ fn reference_plan(ends: &[(u32, u32)], law: &str, credits: bool) -> Plan {
     plan.switch.buffer = PerQueue { size: Bytes::new(43 * PACKET) }.into();
     let (min, max) = (Bytes::new(9 * PACKET), Bytes::new(35 * PACKET));
     plan.switch.mark = Red { min, max, probability: Fraction::ONE, ..Red::default() }.into();
-    if credits {
-        // With credits, the reference marks only within the network, not at the receivers' links. The marks of rack
-        // switches for their uplinks are off too, but an incast does not fill these.
-        let off = Red { min: Bytes::new(1 << 40), max: Bytes::new(1 << 40), ..Red::default() };
-        let own = |rack| SwitchOverride { switch: SwitchId::new(rack), buffer: None, mark: Some(off.into()) };
-        plan.switch_overrides = (0..8).map(own).collect();
-    }
+    // With credits, the reference marks only within the network, not at the receivers' links.
+    plan.switch.mark_host_links = !credits;
     plan.transport.load_balancing = Mixed { paths: 64 }.into();
     plan.transport.credits = credits.then(|| Credits::uet(network_rtt, law == "fixed"));
     plan

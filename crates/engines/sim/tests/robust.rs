@@ -409,6 +409,7 @@ fn random_switch(rng: &mut SplitMix64, priorities: u8, stamp: Stamp, in_rotor: b
                 CodelTofino { target, interval }.into(),
             ])
             .clone(),
+        mark_host_links: rng.below(4) != 0,
         mark_direction: *rng.pick(&[
             MarkDirection::Forward,
             MarkDirection::Forward,

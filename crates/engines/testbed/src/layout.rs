@@ -208,6 +208,9 @@ fn check_support(plan: &Plan) -> Result<(), PlanError> {
     if !plan.switch_overrides.is_empty() {
         return unsupported("switches with their own policies; leave out buffer and mark in [generation]");
     }
+    if !plan.switch.mark_host_links {
+        return unsupported("ports to hosts that do not mark; leave out switch.mark-host-links");
+    }
     if plan.transport.mtu > MAX_PAYLOAD {
         return unsupported(
             "packets with more than 1440 bytes of payload; set transport.mtu to \"1440 B\" or less",
@@ -329,6 +332,7 @@ mod tests {
             plan.switch_overrides = vec![SwitchOverride { switch: SwitchId::new(0), buffer: None, mark }];
         };
         assert!(refusal_of(own_mark).contains("own policies"));
+        assert!(refusal_of(|plan| plan.switch.mark_host_links = false).contains("mark-host-links"));
         assert!(refusal_of(|plan| plan.sample_every = Picos::new(1_000_000)).contains("\"1 ms\""));
         assert!(refusal_of(|plan| plan.transport.recovery = Recovery::GoBackN).contains("go-back-n"));
     }

@@ -340,7 +340,8 @@ fn write_topology(topology: &Topology, out: &mut dyn Write) -> fmt::Result {
 }
 
 fn write_switch(switch: &Switch, out: &mut dyn Write) -> fmt::Result {
-    let Switch { pipeline, priorities, buffer, trim, pause, mark, mark_direction, stamp } = switch;
+    let Switch { pipeline, priorities, buffer, trim, pause, mark, mark_host_links, mark_direction, stamp } =
+        switch;
     writeln!(out, "switch pipeline-ps {} priorities {priorities}", pipeline.get())?;
     write_buffer(buffer, out)?;
     // Older plans lack trimming. A plan without trimming has the same text as before.
@@ -355,6 +356,10 @@ fn write_switch(switch: &Switch, out: &mut dyn Write) -> fmt::Result {
         }
     }
     write_mark(mark, out)?;
+    // In older plans, all ports mark. Such a plan has the same text as before.
+    if !mark_host_links {
+        writeln!(out, "mark-host-links off")?;
+    }
     match mark_direction {
         MarkDirection::Forward => writeln!(out, "marks-go forward")?,
         MarkDirection::ReversePerFlow { counters } => {

@@ -63,7 +63,8 @@ fn describe_network(resolved: &ResolvedRun, lines: &mut Lines) {
 }
 
 fn describe_switches(plan: &Plan, lines: &mut Lines) {
-    let Switch { pipeline, priorities, buffer, trim, pause, mark, mark_direction, stamp } = &plan.switch;
+    let Switch { pipeline, priorities, buffer, trim, pause, mark, mark_host_links, mark_direction, stamp } =
+        &plan.switch;
     lines.add("switch pipeline", pipeline);
     lines.add("priorities", priorities);
     lines.add("buffer", format_with_parameters(buffer.name(), &|visitor| buffer.for_each(visitor)));
@@ -80,6 +81,9 @@ fn describe_switches(plan: &Plan, lines: &mut Lines) {
         },
     );
     lines.add("marks", format_with_parameters(mark.name(), &|visitor| mark.for_each(visitor)));
+    if !mark_host_links {
+        lines.add("marks on links to hosts", "off");
+    }
     lines.add(
         "direction of marks",
         match mark_direction {

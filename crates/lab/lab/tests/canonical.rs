@@ -97,7 +97,7 @@ type Mutation = fn(&mut ResolvedRun);
 
 #[test]
 fn plans_that_differ_in_one_setting_have_different_hashes() {
-    let changes: [(&str, Mutation); 52] = [
+    let changes: [(&str, Mutation); 53] = [
         ("no change", |_| {}),
         ("seed", |r| r.plan.seed = 2),
         ("stop", |r| r.plan.stop = Picos::new(r.plan.stop.get() + 1)),
@@ -126,6 +126,7 @@ fn plans_that_differ_in_one_setting_have_different_hashes() {
         ("mark", |r| {
             r.plan.switch.mark = AnyMarkPolicy::from_name("step").expect("step is a marking policy")
         }),
+        ("marks on links to hosts", |r| r.plan.switch.mark_host_links = false),
         ("direction of marks", |r| r.plan.switch.mark_direction = MarkDirection::ReversePerPort),
         ("telemetry", |r| r.plan.switch.stamp = Stamp::MaxHopDelay(DelayCarrier::Exact)),
         ("carrier", |r| r.plan.switch.stamp = Stamp::MaxHopDelay(DelayCarrier::Shim)),

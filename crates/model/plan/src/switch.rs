@@ -45,6 +45,8 @@ pub struct Switch {
     pub pause: Pause,
     /// The ECN marking policy.
     pub mark: AnyMarkPolicy,
+    /// Whether ports to hosts mark packets. If not, only ports to other switches do.
+    pub mark_host_links: bool,
     /// The direction in which ECN marks travel.
     pub mark_direction: MarkDirection,
     /// The telemetry that the switch writes into packets.

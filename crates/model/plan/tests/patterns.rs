@@ -48,6 +48,7 @@ fn check(topology: Topology, traffic: Traffic) -> Result<(), PlanError> {
             trim: None,
             pause: Pause::Off,
             mark: AnyMarkPolicy::from_name("off").expect("the policy exists"),
+            mark_host_links: true,
             mark_direction: MarkDirection::Forward,
             stamp: Stamp::Off,
         },

@@ -44,7 +44,8 @@ params! {
     pub struct NsccParams {
         /// The header of a packet, which windows include (uet-htsim).
         header: Bytes = Bytes::new(64),
-        /// The network's RTT, between its most distant hosts; 0 ns means the base RTT of the flow's path.
+        /// The network's RTT, between its most distant hosts; 0 ns means the base RTT of the flow's path. Each flow
+        /// takes it for its base RTT until it measures a smaller one.
         network_rtt: Nanos = Nanos::ZERO,
         /// Switches trim packets: the target is three quarters of the network's RTT instead of all of it.
         trimming: bool = true,
@@ -236,7 +237,7 @@ impl LawDefinition for Nscc {
 
     fn new(params: &NsccParams, path: &Path) -> Self {
         let constants = Constants::new(params, path);
-        let base_rtt = ns(path.base_rtt);
+        let base_rtt = constants.network_rtt;
         let largest_window = constants.largest_window * base_rtt * constants.bytes_per_ns;
         let initial = packets(params.initial_window) * constants.packet;
         let mut law = Self {

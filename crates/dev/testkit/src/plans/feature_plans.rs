@@ -20,7 +20,7 @@ use poseidon_types::{
 
 /// Returns each plan with its name. Each plan runs in a fraction of a second.
 pub fn feature_plans() -> Vec<(&'static str, Plan)> {
-    vec![
+    let mut plans = vec![
         ("poseidon", poseidon()),
         ("hpcc-records", records("hpcc", RecordCarrier::HpccNs3)),
         ("powertcp-records", records("powertcp", RecordCarrier::Exact)),
@@ -50,7 +50,9 @@ pub fn feature_plans() -> Vec<(&'static str, Plan)> {
         ("parking-lot", parking_lot()),
         ("one-rack", one_rack()),
         ("many-hosts", many_hosts()),
-    ]
+    ];
+    plans.extend(super::uet::uet_plans());
+    plans
 }
 
 const fn us(us: u64) -> Picos {

@@ -1,7 +1,6 @@
 //! A packet's path through a switch: routing, admission, queueing and departure.
 
 use poseidon_plan::records::{DropCause, MarkRow};
-use poseidon_plan::switch::AnyMarkPolicy;
 use poseidon_policies::mark::Departure;
 use poseidon_types::{BitRate, Bytes, Picos, PortId, QueueId};
 
@@ -288,8 +287,8 @@ impl Switches {
         let waited = packet.waited(now);
         let delay_ns = u32::try_from(waited.get() / 1_000).unwrap_or(u32::MAX);
         state.last_delay_ns = delay_ns;
-        let mark_policy = &self.switches[switch].mark;
-        if packet.tag.is_ecn_capable() && *mark_policy != AnyMarkPolicy::OFF {
+        if state.marks && packet.tag.is_ecn_capable() {
+            let mark_policy = &self.switches[switch].mark;
             let (queue_len, link_rate) =
                 scale_to_topology(Bytes::new(queue.queued_bytes), state.wire.rate, state.divisor);
             let departure = Departure {

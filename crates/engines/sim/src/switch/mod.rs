@@ -83,6 +83,8 @@ struct Port {
     /// Whether the port's timer is set.
     is_armed: bool,
     role: PortRole,
+    /// Whether the port marks packets.
+    marks: bool,
     /// The factor by which the rate, the buffer and the marking thresholds are smaller than the topology states.
     divisor: u8,
     /// The seed for random decisions at this port.
@@ -261,7 +263,10 @@ impl Switches {
         if divisor > 1 {
             wire.slow_down(divisor, ctx.network.rates());
         }
+        let leads_to_switch = ctx.network.is_switch(wire.peer);
+        let has_policy = self.switches.last().is_some_and(|switch| switch.mark != AnyMarkPolicy::OFF);
         self.ports.push(Port {
+            marks: has_policy && (ctx.plan.switch.mark_host_links || leads_to_switch),
             wire,
             free_at: Picos::ZERO,
             first_queue: to_u32(self.queues.len()),

@@ -107,6 +107,7 @@ pub(super) fn resolve_switch(scenario: &Scenario, laws: &[AnyParams]) -> Result<
             resume: pfc.resume.0,
         }),
         mark: resolve_mark(&spec.mark, &path)?,
+        mark_host_links: spec.mark_host_links,
         mark_direction: match spec.mark_direction {
             MarkDirectionSpec::Forward => MarkDirection::Forward,
             MarkDirectionSpec::ReversePerFlow => {

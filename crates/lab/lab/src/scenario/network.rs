@@ -156,6 +156,8 @@ pub struct SwitchSpec {
     pub buffer: PolicySpec,
     /// The packet marking policy (default: `{ policy = "off" }`).
     pub mark: PolicySpec,
+    /// Whether ports to hosts mark packets (default: true). If not, only ports to other switches do.
+    pub mark_host_links: bool,
     /// The direction in which marks travel (default: forward).
     #[serde(rename = "marks-go")]
     pub mark_direction: MarkDirectionSpec,
@@ -183,6 +185,7 @@ impl Default for SwitchSpec {
             priorities: 1,
             buffer: PolicySpec::new("shared", &[("size", "64 MB"), ("alpha", "8")]),
             mark: PolicySpec::new("off", &[]),
+            mark_host_links: true,
             mark_direction: MarkDirectionSpec::Forward,
             mark_counters: 4_096,
             trim: None,
