@@ -17,6 +17,15 @@ build_command() { cargo build "${release[@]}" --bin poseidon; }
 build_tests() { cargo test "${whole[@]}" --no-run --test undo --test soak --test identity --test telemetry --test testbed --test s2n; }
 # A release build, so that the attacker can send fast enough.
 build_hostile() { cargo test "${release[@]}" --no-run --test hostile; }
+# The wheel that is published, in an environment of its own that finds Polars in that of the tools.
+build_python() {
+    local purelib='import sysconfig; print(sysconfig.get_path("purelib"))'
+    rm -rf "$out/wheel" target/python-package
+    target/python/bin/python3 python/build --only wheel --out "$out/wheel" &&
+        python3 -m venv target/python-package &&
+        target/python-package/bin/pip install --quiet --disable-pip-version-check --no-index "$out"/wheel/*.whl &&
+        target/python/bin/python3 -c "$purelib" >"$(target/python-package/bin/python -c "$purelib")/tools.pth"
+}
 # one_test FILE NAME CARGO_ARGUMENTS...: runs one ignored test.
 one_test() {
     local binary=$1 test=$2
@@ -88,6 +97,14 @@ lacks_programs() {
 lacks_slurm() { lacks_programs 'slurm-wlm munge' slurmctld slurmd sbatch munged; }
 lacks_prometheus() { lacks_programs prometheus prometheus promtool; }
 
+lacks_python_tools() {
+    [ -x target/python/bin/maturin ] || .ci/install >"$out/python-tools.log" 2>&1
+    [ -x target/python/bin/maturin ] || {
+        echo "maturin cannot be installed here (.ci/install): $(tail -n 1 "$out/python-tools.log")"
+        return 1
+    }
+}
+
 part anchors 1 release ''
 part packet_hops 5 release two_cores
 part ratio 3 release two_cores
@@ -112,6 +129,9 @@ part capi_package 5 '' cargo_c
 part slurm 10 command 'root slurm'
 part many_results 10 command ''
 part monitoring 5 command 'root prometheus'
+part python_package 15 '' python_tools
+part python_equality 15 python python_tools
+part python_speed 5 'release python' 'two_cores python_tools'
 
 run_anchors() { target/release/examples/anchors --json; }
 run_packet_hops() { target/release/examples/packet_hops --json; }
@@ -149,6 +169,12 @@ run_capi_package() { .ci/capi; }
 run_slurm() { "${as_root[@]}" tools/cluster/check.py --json; }
 run_many_results() { tools/cluster/many.py --json; }
 run_monitoring() { "${as_root[@]}" tools/monitoring/check.py --json; }
+run_python_package() { .ci/python --whole; }
+run_python_equality() {
+    cargo run --release --locked --quiet -p poseidon-testkit --example decisions -- 100000 |
+        target/python-package/bin/python python/tests/equality.py
+}
+run_python_speed() { POSEIDON=$PWD/target/release/poseidon target/python-package/bin/python python/tests/measure.py; }
 
 # One part per scenario on real packets. The estimate is the duration of the last published run.
 for scenario in scenarios/linux/*.toml; do

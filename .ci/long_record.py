@@ -275,6 +275,34 @@ def monitoring(text):
     }
 
 
+def python_package(text):
+    same = re.findall(r"^python: the same bytes in two folders: (\S+), (\d+) bytes$", text, re.M)
+    if not same:
+        raise NoFigures("no output of .ci/python --whole")
+    (ran,) = only([row for row in objects(text) if row.get("test") == "python" and "notebooks" in row])
+    return {
+        "files with the same bytes in two folders": len(same),
+        "wheel, MB": sum(int(size) for name, size in same if name.endswith(".whl")) / 1e6,
+        "auditwheel and abi3audit passed": text.count("python: auditwheel: ") + text.count("python: abi3audit found no symbol"),
+        "tests passed": sum(int(count) for count in re.findall(r"^(\d+) passed", text, re.M)),
+        "pictures of notebooks": ran["pictures"],
+        "left out": len(re.findall(r"^python: not run: ", text, re.M)),
+    }
+
+
+def python_equality(text):
+    (row,) = only([row for row in objects(text) if row.get("test") == "python"])
+    return {key: value for key, value in row.items() if key != "test"}
+
+
+def python_speed(text):
+    figures = {}
+    for row in objects(text):
+        if row.pop("test", None) == "python":
+            figures.update(row)
+    return figures
+
+
 # --- Marks: the least or the most that a figure may be, and where that is promised.
 
 
@@ -292,6 +320,7 @@ ROUTER = 'docs/cost.md, "A router that stamps", less 0.03 because runs differ by
 TRANSFER = 'docs/cost.md, "A TCP transfer"'
 RATIO = "crates/hosts/quic/examples/ratio/main.rs, GOODPUT and CPU; docs/howto/quic.md has 0.97 and 1.04"
 TESTBED = "crates/hosts/quic/tests/testbed.rs"
+PYTHON = 'docs/howto/python.md, "The wheel"'
 LAWS = 'docs/howto/ns3.md, "Comparison with our simulator": 5 % of the fair share, 10 % of the queue'
 
 
@@ -496,7 +525,7 @@ PARTS = {
         "what": "laws decide through C as in Rust",
         "figures": capi_equality,
         "marks": [
-            at_least("laws", 12, "docs/howto/c.md: every law"),
+            at_least("laws", 13, "docs/howto/c.md: every law"),
             at_least("lists", 100_000, "docs/howto/c.md"),
         ],
     },
@@ -541,6 +570,35 @@ PARTS = {
             at_most("alerts without a queue", 0, "docs/howto/metrics.md"),
             at_least("alert PoseidonQueueDelay", 1, "docs/howto/metrics.md"),
             at_most("queries without data", 0, "tools/monitoring/dashboard.json"),
+        ],
+    },
+    "python_package": {
+        "what": "the wheel and the sdist of the Python package, built twice and tested",
+        "figures": python_package,
+        "marks": [
+            at_least("files with the same bytes in two folders", 2, PYTHON),
+            at_least("auditwheel and abi3audit passed", 2, PYTHON),
+            at_least("tests passed", 50, PYTHON),
+            at_least("pictures of notebooks", 5, PYTHON),
+            at_most("left out", 0, ".ci/python"),
+        ],
+    },
+    "python_equality": {
+        "what": "laws decide through Python as in Rust",
+        "figures": python_equality,
+        "marks": [
+            at_least("laws", 13, "docs/howto/python.md: every law"),
+            at_least("lists_per_law", 100_000, "docs/howto/python.md"),
+        ],
+    },
+    "python_speed": {
+        "what": "runs from Python beside the command, rows to Polars, the cost of laws in Python",
+        "figures": python_speed,
+        "marks": [
+            at_most("package_over_command", 1.03, 'docs/howto/python.md, "Speed"'),
+            at_least("rows", 10_000_000, 'docs/howto/python.md, "Speed"'),
+            at_most("rows_to_polars_s", 1.0, 'docs/howto/python.md, "Speed"'),
+            at_most("copied_mb", 100, 'docs/howto/python.md, "Speed": no copy of the numbers'),
         ],
     },
     "peers_star": {

@@ -2,6 +2,26 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, Literal, Protocol, TypedDict, final
 
+__all__ = [
+    "Ack",
+    "Comparison",
+    "Decision",
+    "Figure",
+    "Hop",
+    "Law",
+    "Path",
+    "PoseidonError",
+    "Run",
+    "Scenario",
+    "ScenarioError",
+    "Table",
+    "__version__",
+    "compare",
+    "laws",
+    "run",
+    "scenarios",
+]
+
 __version__: str
 
 _Quantity = str | int
@@ -232,7 +252,7 @@ class Table:
     @property
     def nbytes(self) -> int: ...
     def __len__(self) -> int: ...
-    def __getitem__(self, name: str) -> list[Any]: ...
+    def __getitem__(self, name: str, /) -> list[Any]: ...
     def to_dict(self) -> dict[str, list[Any]]: ...
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
@@ -339,7 +359,7 @@ def scenarios() -> list[str]:
     """Returns the names of the built-in scenarios."""
 
 def compare(
-    base: Run, head: Run, *, fail_if: Sequence[str] = (), margin: str | None = None, alpha: float = ...
+    base: Run, head: Run, *, fail_if: Sequence[str] = ..., margin: str | None = None, alpha: float = ...
 ) -> Comparison:
     """Decides whether `head` is worse than `base`, as `poseidon gate` does.
 

@@ -22,7 +22,7 @@ import threading
 import gymnasium
 import numpy as np
 
-from . import _core
+from . import _core  # type: ignore[attr-defined]  # __init__.pyi describes what it defines.
 
 __all__ = ["CongestionEnv"]
 

@@ -79,7 +79,7 @@ def main(lines):
             sys.exit(f"line {number}: {law}: expected {expected.strip()}, found {' '.join(found)}")
     if not operations:
         sys.exit("there are no operations on standard input")
-    print(json.dumps({"test": "python", "equal_operations": operations, "lists_per_law": min(counts.values())}))
+    print(json.dumps({"test": "python", "equal_operations": operations, "laws": len(counts), "lists_per_law": min(counts.values())}))
 
 
 if __name__ == "__main__":

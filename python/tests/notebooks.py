@@ -34,6 +34,8 @@ for path in arguments.notebooks:
                 content = data[kind]
                 picture.write_bytes(base64.b64decode(content) if suffix == "png" else content.encode())
                 pictures += 1
+    if not pictures:
+        raise SystemExit(f"{path} shows no picture")
     print(f"notebook: {path.name}: {pictures} pictures in {time.monotonic() - began:.0f} s", flush=True)
     all_pictures += pictures
 print(json.dumps({"test": "python", "notebooks": len(arguments.notebooks), "pictures": all_pictures}))

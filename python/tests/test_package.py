@@ -238,6 +238,8 @@ def test_other_threads_run_meanwhile():
 
 @pytest.mark.parametrize("law", ["poseidon", Window])
 def test_ctrl_c_ends_a_run(law):
+    # A shell ignores the signal in commands that it starts in the background, and Python then installs no handler.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     began = time.monotonic()
     timer.start()
@@ -248,6 +250,7 @@ def test_ctrl_c_ends_a_run(law):
     finally:
         timer.cancel()
         timer.join()
+        signal.signal(signal.SIGINT, handler)
 
 
 def test_progress_reaches_a_function():
