@@ -118,7 +118,7 @@ part undo_long 4 tests 'root testbed'
 part soak_long 11 tests ''
 part identity_long 6 tests ''
 part vanishing_long 1 tests ''
-part one_testbed 4 'release tests' 'root two_cores testbed'
+part quic_testbed 4 'release tests' 'root two_cores testbed'
 part peers_star 2 release ns3
 part peers_dumbbell 20 release ns3
 part peers_laws 25 release both_ns3
@@ -131,7 +131,7 @@ part many_results 10 command ''
 part monitoring 5 command 'root prometheus'
 part python_package 15 '' python_tools
 part python_equality 15 python python_tools
-part python_speed 5 'release python' 'two_cores python_tools'
+part python_speed 5 'command python' 'two_cores python_tools'
 
 run_anchors() { target/release/examples/anchors --json; }
 run_packet_hops() { target/release/examples/packet_hops --json; }
@@ -150,7 +150,7 @@ run_undo_long() {
 run_soak_long() { one_test soak soak_long "${whole[@]}"; }
 run_identity_long() { one_test identity identity_long "${whole[@]}"; }
 run_vanishing_long() { one_test telemetry vanishing_long "${whole[@]}"; }
-run_one_testbed() {
+run_quic_testbed() {
     local test status=0 runner=()
     [ ${#as_root[@]} -eq 0 ] || runner=(--config 'target."cfg(all())".runner = ["sudo", "-n", "--preserve-env=POSEIDON"]')
     export POSEIDON=$PWD/target/release/poseidon
