@@ -5,6 +5,7 @@
 
 pub use crate::scenario::{FileError, FileErrorKind};
 use crate::scenario::{FlowFormatSpec, StartUnitSpec, TopologyFormatSpec};
+use core::sync::atomic::{AtomicBool, Ordering};
 use poseidon_plan::Topology;
 use poseidon_plan::patterns::SizeDistribution;
 use poseidon_plan::topology::Edges;
@@ -40,6 +41,8 @@ pub struct InputFiles {
     folder: PathBuf,
     /// Whether files outside the folder are rejected, because the scenario comes from an untrusted source.
     is_confined: bool,
+    /// Whether a file was read.
+    is_used: AtomicBool,
     flow_files: Mutex<BTreeMap<FlowFileKey, Arc<FlowFile>>>,
 }
 
@@ -49,12 +52,12 @@ impl InputFiles {
     /// Reads files in the folder of a scenario file.
     pub fn beside(scenario: &str) -> Self {
         let folder = Path::new(scenario).parent().unwrap_or_else(|| Path::new("")).to_owned();
-        Self { folder, is_confined: false, flow_files: Mutex::default() }
+        Self { folder, is_confined: false, ..Self::default() }
     }
 
     /// Reads only files inside a folder. Absolute paths, `..` and symbolic links to other folders are rejected.
     pub fn confined_to(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), is_confined: true, flow_files: Mutex::default() }
+        Self { folder: folder.to_owned(), is_confined: true, ..Self::default() }
     }
 
     /// Reads a size distribution.
@@ -159,7 +162,13 @@ impl InputFiles {
         parse_matrix(&text).map_err(|kind| FileError { path, kind })
     }
 
+    /// Returns whether a file was read. The plans of a scenario without files depend only on its text.
+    pub fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Relaxed)
+    }
+
     fn path(&self, name: &str) -> Result<PathBuf, FileError> {
+        self.is_used.store(true, Ordering::Relaxed);
         let path = self.folder.join(name);
         if !self.is_confined {
             return Ok(path);

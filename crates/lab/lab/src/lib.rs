@@ -34,6 +34,7 @@ pub mod merge;
 pub mod nccl;
 mod number;
 pub mod oracle;
+mod parallel;
 pub mod pooled;
 pub mod rate_mismatch;
 pub mod recording;

@@ -11,6 +11,7 @@ use crate::claims::{Attempt, Claims};
 use crate::cost::Cost;
 use crate::judge::cell_name;
 use crate::manifest::{Manifest, Program, run_name, short_hex};
+use crate::parallel::parallel_map;
 use crate::reduce::Reducer;
 use crate::resolve::ResolvedRun;
 use crate::samples::MessageSamples;
@@ -129,10 +130,37 @@ pub fn run_studies(
     observer: &dyn RunObserver,
 ) -> Result<Vec<FinishedRun>, StudyError> {
     let environment = RunEnvironment { backend, store, options, observer };
-    let estimate = estimate_studies(studies, backend, Some(store), options)?;
+    let checks = check_studies(studies, backend, options)?;
+    let stored = load_stored(studies, store, options);
+    let tasks = tasks(studies, None, options);
+    let pending: Vec<&Task<'_>> = tasks.iter().filter(|task| !stored.contains_key(&task.key())).collect();
+    let estimate = estimate_tasks(tasks.len(), &pending, &checks, backend, Some(store), options)?;
     estimate.check(&options.limits)?;
     observer.on_estimate(&estimate);
-    run_tasks(studies, None, &environment)
+    run_tasks(studies, tasks, stored, &environment)
+}
+
+/// Stored results by the index of the study, the index of the cell and the seed.
+type StoredResults = BTreeMap<(usize, usize, u64), FinishedRun>;
+
+/// Loads the stored results that need no plan to be found: those of scenarios without files.
+fn load_stored(studies: &[Study], store: &Store, options: &RunOptions) -> StoredResults {
+    let mut stored = BTreeMap::new();
+    for (index, study) in studies.iter().enumerate().filter(|(_, study)| !study.files.is_used()) {
+        let runs = store.load_reusable_runs(index, study, &options.program.identity, options.records);
+        stored.extend(runs.into_iter().map(|((cell, seed), run)| ((index, cell, seed), run)));
+    }
+    stored
+}
+
+/// Checks studies, and estimates the cost of one run of each cell.
+fn check_studies(
+    studies: &[Study],
+    backend: &dyn Backend,
+    options: &RunOptions,
+) -> Result<Vec<Vec<CellCheck>>, StudyError> {
+    studies.iter().try_for_each(|study| study.check_run_count(options.seeds))?;
+    Ok(studies.iter().map(|study| study.check_and_estimate(backend)).collect::<Result<_, _>>()?)
 }
 
 /// Checks studies and estimates the cost of their runs that have no result in `store`.
@@ -142,12 +170,9 @@ pub fn estimate_studies(
     store: Option<&Store>,
     options: &RunOptions,
 ) -> Result<SuiteEstimate, StudyError> {
-    studies.iter().try_for_each(|study| study.check_run_count(options.seeds))?;
-    let checks: Vec<Vec<CellCheck>> =
-        studies.iter().map(|study| study.check_and_estimate(backend)).collect::<Result<_, _>>()?;
-    let estimate = estimate_tasks(&tasks(studies, None, options), &checks, backend, store, options)?;
-    let rate_mismatch = checks.iter().flatten().find_map(|check| check.rate_mismatch);
-    Ok(SuiteEstimate { rate_mismatch, ..estimate })
+    let checks = check_studies(studies, backend, options)?;
+    let tasks = tasks(studies, None, options);
+    estimate_tasks(tasks.len(), &tasks.iter().collect::<Vec<_>>(), &checks, backend, store, options)
 }
 
 /// What runs need besides their studies.
@@ -170,20 +195,32 @@ pub fn run_seeds(
     seeds: RangeInclusive<u64>,
     environment: &RunEnvironment<'_>,
 ) -> Result<Vec<FinishedRun>, StudyError> {
-    run_tasks(studies, Some(seeds), environment)
+    let tasks = tasks(studies, Some(seeds), environment.options);
+    run_tasks(studies, tasks, BTreeMap::new(), environment)
 }
 
 fn run_tasks(
     studies: &[Study],
-    seeds: Option<RangeInclusive<u64>>,
+    tasks: Vec<Task<'_>>,
+    mut stored: StoredResults,
     environment: &RunEnvironment<'_>,
 ) -> Result<Vec<FinishedRun>, StudyError> {
     let RunEnvironment { store, options, observer, .. } = *environment;
     studies.iter().try_for_each(|study| store.write_scenario(study))?;
     let (plans, claims) = (RunningPlans::default(), Claims::default());
     let context = RunContext::new(environment, &plans, &claims, true);
-    let queue = TaskQueue::new(tasks(studies, seeds, options));
-    let results: Mutex<Vec<(usize, Result<FinishedRun, StudyError>)>> = Mutex::new(Vec::new());
+    let (mut results, mut pending) = (Vec::new(), Vec::new());
+    for task in tasks {
+        match stored.remove(&task.key()) {
+            Some(run) => {
+                observer.on_end(&task.id, &run.manifest, true);
+                results.push((task.id.index, Ok(run)));
+            }
+            None => pending.push(task),
+        }
+    }
+    let queue = TaskQueue::new(pending);
+    let results: Mutex<Vec<(usize, Result<FinishedRun, StudyError>)>> = Mutex::new(results);
     let has_waited = AtomicBool::new(false);
     let worker = || {
         while let Some(task) = queue.pop() {
@@ -222,12 +259,16 @@ const WAITING: &str = "another process computes runs of this study in the same f
 
 /// Returns a hash of all run results. Two lists of runs with equal results have the same hash.
 pub fn result_hash(runs: &[FinishedRun]) -> String {
+    // Of many runs, only some are in memory as text.
+    const CHUNK: usize = 4_096;
     let mut hasher = Sha256::new();
-    for run in runs {
-        hasher.update(run.manifest.plan_hash.as_bytes());
-        hasher.update(run.manifest.result_hash.as_bytes());
-        let summary = serde_json::to_string(&run.run.summary).unwrap_or_default();
-        hasher.update(summary.as_bytes());
+    for runs in runs.chunks(CHUNK) {
+        let to_text = |run: &FinishedRun| serde_json::to_string(&run.run.summary).unwrap_or_default();
+        for (run, summary) in core::iter::zip(runs, parallel_map(runs, to_text)) {
+            hasher.update(run.manifest.plan_hash.as_bytes());
+            hasher.update(run.manifest.result_hash.as_bytes());
+            hasher.update(summary.as_bytes());
+        }
     }
     short_hex(&hasher.finalize())
 }
@@ -240,6 +281,13 @@ struct Task<'a> {
     /// The index of the cell in the study.
     cell_index: usize,
     id: RunId,
+}
+
+impl Task<'_> {
+    /// Returns the index of the study, the index of the cell and the seed.
+    fn key(&self) -> (usize, usize, u64) {
+        (self.study_index, self.cell_index, self.id.seed)
+    }
 }
 
 /// Returns the runs of this shard. `seeds` overrides the seeds that the options and the scenario determine.
@@ -271,9 +319,11 @@ fn tasks<'a>(
 /// Stored runs that took less time in total do not give a reliable speed.
 const MIN_STORED_SECONDS: f64 = 1.0;
 
-/// Estimates the cost of the tasks that have no stored result. `costs` contains the cost of one run of each cell.
+/// Estimates the cost of `runs` runs, of which only these tasks may have no stored result. `checks` contains the cost of
+/// one run of each cell.
 fn estimate_tasks(
-    tasks: &[Task<'_>],
+    runs: usize,
+    tasks: &[&Task<'_>],
     checks: &[Vec<CellCheck>],
     backend: &dyn Backend,
     store: Option<&Store>,
@@ -284,7 +334,7 @@ fn estimate_tasks(
     let mut stored: BTreeMap<usize, StoredRuns> = BTreeMap::new();
     let mut pending: Vec<PendingRun> = Vec::new();
     let mut most_expensive: Option<(&Task<'_>, Cost)> = None;
-    for task in tasks.iter().filter(|task| task.cell.scenario.analytic.is_none()) {
+    for task in tasks.iter().copied().filter(|task| task.cell.scenario.analytic.is_none()) {
         let stored =
             stored.entry(task.study_index).or_insert_with(|| stored_runs(task.study).unwrap_or_default());
         let cost = checks[task.study_index][task.cell_index].cost;
@@ -298,7 +348,8 @@ fn estimate_tasks(
             most_expensive = Some((task, cost));
         }
     }
-    let estimate = SuiteEstimate::new(tasks.len(), &pending, options.jobs);
+    let rate_mismatch = checks.iter().flatten().find_map(|check| check.rate_mismatch);
+    let estimate = SuiteEstimate { rate_mismatch, ..SuiteEstimate::new(runs, &pending, options.jobs) };
     let Some((task, _)) = most_expensive else { return Ok(estimate) };
     Ok(match options.time_estimation {
         TimeEstimation::Off => estimate,

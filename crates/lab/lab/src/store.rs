@@ -17,6 +17,7 @@
 
 use crate::host::host_name;
 use crate::manifest::{Manifest, RunRequest, content_hash};
+use crate::parallel::parallel_map;
 use crate::samples::{MessageSamples, MessageStorage, SamplesError};
 use crate::scenario::Label;
 use crate::study::{RunId, Study};
@@ -95,8 +96,8 @@ impl FinishedRun {
 pub fn complete_runs<'a>(
     runs: impl IntoIterator<Item = &'a FinishedRun>,
 ) -> Result<Vec<RunSummary>, SamplesError> {
-    let complete = runs.into_iter().filter(|run| !run.manifest.interrupted);
-    complete.map(FinishedRun::with_messages).collect()
+    let complete: Vec<&FinishedRun> = runs.into_iter().filter(|run| !run.manifest.interrupted).collect();
+    parallel_map(&complete, |run| run.with_messages()).into_iter().collect()
 }
 
 /// The completed runs of a study.
@@ -359,20 +360,7 @@ impl Store {
             Err(error) => return Err(StoreError::io(&folder)(error)),
         };
         let paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        let threads = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
-        let chunk = paths.len().div_ceil(threads).max(1);
-        Ok(std::thread::scope(|scope| {
-            let map = &map;
-            let handles: Vec<_> = paths
-                .chunks(chunk)
-                .map(|paths| {
-                    scope.spawn(move || paths.iter().filter_map(|path| map(path)).collect::<Vec<T>>())
-                })
-                .collect();
-            let results =
-                handles.into_iter().map(|handle| handle.join().expect("reading a run does not panic"));
-            results.flatten().collect()
-        }))
+        Ok(parallel_map(&paths, |path| map(path)).into_iter().flatten().collect())
     }
 
     fn write_file(&self, folder: &Path, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
@@ -413,6 +401,59 @@ impl Store {
         Ok(manifest.for_request(request))
     }
 
+    /// Loads the runs that `program` has completed for this text of the study, by the index of the cell and the seed. If
+    /// `rows` is set, a run must have rows in that format. Unreadable runs are skipped. The scenario must not name
+    /// files, because their content can change while the text stays.
+    pub(crate) fn load_reusable_runs(
+        &self,
+        study_index: usize,
+        study: &Study,
+        program: &str,
+        rows: Option<Format>,
+    ) -> BTreeMap<(usize, u64), FinishedRun> {
+        let scenario_hash = content_hash(study.text.as_bytes());
+        let cells = cell_indices(study);
+        let matches =
+            |request: &RunRequest| request.scenario_hash == scenario_hash && request.quick == study.is_quick;
+        let read = |folder: &Path| {
+            let manifest = read_manifest(folder).ok().flatten()?;
+            let is_reusable = manifest.program == program
+                && !manifest.interrupted
+                && manifest.requests().any(|request| matches(&request))
+                && rows.is_none_or(|format| {
+                    self.has_rows(&study.name, &manifest, format) && has_cell(study, &manifest.cell)
+                });
+            let summary = is_reusable.then(|| read_summary(folder).ok()).flatten()?;
+            Some(self.runs_of_study(study_index, study, &cells, (summary, manifest), matches))
+        };
+        let runs = self.map_runs(&study.name, read).unwrap_or_default();
+        runs.into_iter().flatten().map(|(cell, seed, run)| ((cell, seed), run)).collect()
+    }
+
+    /// Returns a stored run once for each request that it satisfies, with the index of its cell and its seed.
+    fn runs_of_study(
+        &self,
+        study_index: usize,
+        study: &Study,
+        cells: &BTreeMap<&[Label], usize>,
+        (summary, manifest): (Summary, Manifest),
+        matches: impl Fn(&RunRequest) -> bool,
+    ) -> Vec<(usize, u64, FinishedRun)> {
+        let messages = self.messages(&study.name, &manifest.run_name());
+        let run_of = |request: RunRequest| {
+            let cell = *cells.get(request.cell.as_slice())?;
+            let run = RunSummary {
+                labels: request.cell.clone(),
+                seed: manifest.seed,
+                summary: summary.clone(),
+                messages: messages.clone(),
+            };
+            let manifest = manifest.clone().for_request(request);
+            Some((cell, manifest.seed, FinishedRun { study: study_index, run, manifest }))
+        };
+        manifest.requests().filter(matches).filter_map(run_of).collect()
+    }
+
     /// Loads the stored runs that match a study's scenario text, ordered by cell and seed. `study_index` is stored in
     /// each run as its study. If several programs ran the same plan, the result from `program` takes precedence.
     pub fn load_runs(
@@ -422,29 +463,12 @@ impl Store {
         program: &str,
     ) -> Result<Vec<FinishedRun>, StoreError> {
         let scenario_hash = content_hash(study.text.as_bytes());
-        let cells: BTreeMap<&[Label], usize> =
-            study.cells.iter().enumerate().map(|(index, cell)| (cell.labels.as_slice(), index)).collect();
-        let read = |folder: &Path| {
-            let (summary, manifest) = match read_run(folder) {
-                Ok(read) => read?,
-                Err(error) => return Some(Err(StoreError::UnreadableRun(Box::new(error)))),
-            };
-            let matches_study = |request: &RunRequest| {
-                request.scenario_hash == scenario_hash && request.quick == study.is_quick
-            };
-            let mut runs = Vec::new();
-            for request in manifest.requests().filter(matches_study) {
-                let Some(cell) = cells.get(request.cell.as_slice()) else { continue };
-                let run = RunSummary {
-                    labels: request.cell.clone(),
-                    seed: manifest.seed,
-                    summary: summary.clone(),
-                    messages: self.messages(&study.name, &manifest.run_name()),
-                };
-                let manifest = manifest.clone().for_request(request);
-                runs.push((*cell, manifest.seed, FinishedRun { study: study_index, run, manifest }));
-            }
-            Some(Ok(runs))
+        let matches =
+            |request: &RunRequest| request.scenario_hash == scenario_hash && request.quick == study.is_quick;
+        let cells = cell_indices(study);
+        let read = |folder: &Path| match read_run(folder) {
+            Ok(run) => run.map(|run| Ok(self.runs_of_study(study_index, study, &cells, run, matches))),
+            Err(error) => Some(Err(StoreError::UnreadableRun(Box::new(error)))),
         };
         let read: Vec<Vec<(usize, u64, FinishedRun)>> =
             self.map_runs(&study.name, read)?.into_iter().collect::<Result<_, _>>()?;
@@ -457,6 +481,11 @@ impl Store {
         runs.dedup_by_key(|(cell, seed, _)| (*cell, *seed));
         Ok(runs.into_iter().map(|(.., run)| run).collect())
     }
+}
+
+/// Returns the index of each cell by its labels.
+fn cell_indices(study: &Study) -> BTreeMap<&[Label], usize> {
+    study.cells.iter().enumerate().map(|(index, cell)| (cell.labels.as_slice(), index)).collect()
 }
 
 /// Returns whether a manifest satisfies a request for this text of the study.
@@ -475,9 +504,13 @@ fn has_cell(study: &Study, labels: &[Label]) -> bool {
 /// Reads the result in a folder. Returns `None` if the folder has no manifest, because the result is then incomplete.
 fn read_run(folder: &Path) -> Result<Option<(Summary, Manifest)>, StoreError> {
     let Some(manifest) = read_manifest(folder)? else { return Ok(None) };
+    Ok(Some((read_summary(folder)?, manifest)))
+}
+
+fn read_summary(folder: &Path) -> Result<Summary, StoreError> {
     let path = folder.join(SUMMARY_FILE);
     let summary = fs::read(&path).map_err(StoreError::io(&path))?;
-    Ok(Some((from_json(&path, &summary)?, manifest)))
+    from_json(&path, &summary)
 }
 
 /// Reads the manifest in a folder, if there is one.

@@ -5,7 +5,8 @@
 //! use of the file system do not grow with the number of tasks.
 
 use super::{
-    NOT_POISONED, RunAttempt, RunContext, RunEnvironment, RunningPlans, Shard, StudyError, Task, tasks,
+    NOT_POISONED, RunAttempt, RunContext, RunEnvironment, RunningPlans, Shard, StudyError, Task,
+    check_studies, tasks,
 };
 use crate::canonical::plan_hash;
 use crate::claims::Claims;
@@ -48,9 +49,7 @@ pub fn run_task(
     environment: &RunEnvironment<'_>,
 ) -> Result<TaskReport, StudyError> {
     let RunEnvironment { backend, store, options, observer } = *environment;
-    studies.iter().try_for_each(|study| study.check_run_count(options.seeds))?;
-    let checks: Vec<Vec<CellCheck>> =
-        studies.iter().map(|study| study.check_and_estimate(backend)).collect::<Result<_, _>>()?;
+    let checks = check_studies(studies, backend, options)?;
     studies.iter().try_for_each(|study| store.write_scenario(study))?;
     let (plans, claims) = (RunningPlans::default(), Claims::new(expiry));
     let context = RunContext::new(environment, &plans, &claims, false);
