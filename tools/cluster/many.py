@@ -85,9 +85,10 @@ def main():
             "resuming_s": resuming,
             "report_json_s": report_json,
         }
+        # Removing so many files takes minutes.
+        print(json.dumps(row), flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(json.dumps(row))
     return 0 if max(row["report_s"], row["status_s"], row["resuming_s"]) < LIMIT_S else 1
 
 
