@@ -598,7 +598,7 @@ PARTS = {
             at_most("package_over_command", 1.03, 'docs/howto/python.md, "Speed"'),
             at_least("rows", 10_000_000, 'docs/howto/python.md, "Speed"'),
             at_most("rows_to_polars_s", 1.0, 'docs/howto/python.md, "Speed"'),
-            at_most("copied_mb", 100, 'docs/howto/python.md, "Speed": no copy of the numbers'),
+            at_most("copied_share", 0.2, 'docs/howto/python.md, "Speed": no copy of the numbers'),
         ],
     },
     "peers_star": {
