@@ -7,7 +7,7 @@
 //!
 //! Source   Qureshi et al., SIGCOMM 2022; constants from Linux (`net.ipv4.tcp_plb_*`) and from Google's public Falcon
 //!          simulator, `falcon-transport/isekai`
-//! Input    the host passes [`PlbParams::is_congested`], which is [`Law::is_congested`](crate::Law::is_congested) unless a
+//! Input    the host passes [`PlbParams::is_congested`], which is [`Law::is_congested`] unless a
 //!          hop delay is configured. Each law derives it from its own signal
 
 use crate::event::Ack;
