@@ -10,11 +10,14 @@
 //! let mut text = MetricsText::new(Format::OpenMetrics);
 //! text.family("poseidon_switch_packets", Kind::Counter, "Packets by outcome.");
 //! text.sample(&[("device", "e0"), ("fate", "tcp_stamped")], 812);
-//! let expected = "# TYPE poseidon_switch_packets counter\n\
-//!                 # HELP poseidon_switch_packets Packets by outcome.\n\
-//!                 poseidon_switch_packets_total{device=\"e0\",fate=\"tcp_stamped\"} 812\n\
-//!                 # EOF\n";
-//! assert_eq!(text.finish(), expected);
+//! let expected = [
+//!     "# TYPE poseidon_switch_packets counter",
+//!     "# UNIT poseidon_switch_packets packets",
+//!     "# HELP poseidon_switch_packets Packets by outcome.",
+//!     "poseidon_switch_packets_total{device=\"e0\",fate=\"tcp_stamped\"} 812",
+//!     "# EOF\n",
+//! ];
+//! assert_eq!(text.finish(), expected.join("\n"));
 //! ```
 
 mod counters;
