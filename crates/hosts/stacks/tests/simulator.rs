@@ -193,12 +193,15 @@ fn a_hundred_connections_run_faster_than_real_time() {
     let mut plan = dumbbell(100);
     plan.stop = ms(20_000);
     plan.stacks = vec![stack_law(0, StackKind::Quinn, Controller::Cubic)];
-    let began = std::time::Instant::now();
-    let (_, report) = run_on(1, &plan);
-    let factor = 20.0 / began.elapsed().as_secs_f64();
+    let [one, two] = [1, 2].map(|threads| {
+        let began = std::time::Instant::now();
+        let (_, report) = run_on(threads, &plan);
+        (20.0 / began.elapsed().as_secs_f64(), report.sent)
+    });
     println!(
-        "{{\"test\": \"stacks_speed\", \"times as fast as real time\": {factor:.1}, \"datagrams\": {}}}",
-        report.sent
+        "{{\"test\": \"stacks_speed\", \"times as fast as real time\": {:.1}, \"on two threads\": {:.1}, \"datagrams\": {}}}",
+        one.0, two.0, one.1
     );
+    let factor = one.0;
     assert!(factor >= 20.0, "{factor:.1} times as fast as real time");
 }
