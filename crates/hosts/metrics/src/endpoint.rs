@@ -5,11 +5,13 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::time::Instant;
 
 /// The longest request. The requests of Prometheus have about 300 bytes.
 const MAX_REQUEST: usize = 8 << 10;
 
-/// How long a client may take. A scrape ends after ten seconds by default.
+/// How long a client may take to send its request, and for each write of the answer. A scrape ends after ten seconds by
+/// default.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A socket that waits for requests.
@@ -34,9 +36,12 @@ pub fn serve<E: core::fmt::Display>(
     mut metrics: impl FnMut(Format) -> Result<String, E>,
 ) -> io::Result<()> {
     loop {
-        let (stream, _) = endpoint.0.accept()?;
         // A client that disconnects concerns nobody else.
-        let _ = answer(stream, &mut metrics);
+        match endpoint.0.accept() {
+            Ok((stream, _)) => drop(answer(stream, &mut metrics)),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -44,7 +49,6 @@ fn answer<E: core::fmt::Display>(
     mut stream: TcpStream,
     metrics: &mut impl FnMut(Format) -> Result<String, E>,
 ) -> io::Result<()> {
-    stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     let request = read_request(&mut stream)?;
     let mut lines = request.lines();
@@ -72,11 +76,19 @@ fn answer<E: core::fmt::Display>(
     stream.write_all(body.as_bytes())
 }
 
-/// Reads a request up to the empty line.
+/// Reads a request up to the empty line. A client that sends slowly cannot keep others waiting for longer than
+/// [`TIMEOUT`].
+#[expect(clippy::disallowed_methods, reason = "a client has a limited real time")]
 fn read_request(stream: &mut TcpStream) -> io::Result<String> {
     let mut request = Vec::new();
     let mut buffer = [0; 1024];
+    let deadline = Instant::now() + TIMEOUT;
     while !request.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
         let count = stream.read(&mut buffer)?;
         if count == 0 || request.len() + count > MAX_REQUEST {
             return Err(io::ErrorKind::InvalidData.into());
@@ -131,5 +143,22 @@ mod tests {
             response.starts_with("HTTP/1.1 500 ") && response.ends_with("the kernel refuses\n"),
             "{response}"
         );
+    }
+
+    #[test]
+    fn a_client_that_sends_slowly_does_not_block_others() {
+        let endpoint = Endpoint::listen("127.0.0.1:0").expect("a port is free");
+        let address = endpoint.address().expect("the endpoint has an address");
+        std::thread::spawn(move || serve(&endpoint, |_| Ok::<_, io::Error>("answer\n".to_owned())));
+        let mut slow = TcpStream::connect(address).expect("the endpoint listens");
+        let slow = std::thread::spawn(move || {
+            while slow.write_all(b"x").is_ok() {
+                #[expect(clippy::disallowed_methods, reason = "the client sends slowly")]
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        });
+        let response = request(address, "GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(response.ends_with("answer\n"), "{response}");
+        slow.join().expect("the endpoint has closed the slow connection");
     }
 }

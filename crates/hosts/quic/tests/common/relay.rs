@@ -30,7 +30,7 @@ pub(crate) enum StampMode {
     Hide,
     /// Writes the largest possible delay.
     Inflate,
-    /// Overwrites the shim with random bytes.
+    /// Overwrites the shim of each datagram with other random bytes. One in sixteen still has a valid version.
     Corrupt,
 }
 
@@ -58,6 +58,8 @@ pub(crate) struct Relay {
     /// The offset of the stamps if the link has no queue. See [`expected_stamp`].
     stamp_offset: u16,
     link_idle_at: Mutex<Option<Instant>>,
+    /// The datagrams whose shim was corrupted.
+    corrupted: AtomicU64,
     pub(crate) drops: AtomicU64,
     /// The longest queueing delay in nanoseconds.
     pub(crate) longest_wait: AtomicU64,
@@ -81,6 +83,7 @@ impl Relay {
             link,
             stamp_offset,
             link_idle_at: Mutex::new(None),
+            corrupted: AtomicU64::new(0),
             drops: AtomicU64::new(0),
             longest_wait: AtomicU64::new(0),
             tags: Mutex::default(),
@@ -193,7 +196,7 @@ impl Relay {
         let delay = match STAMP_MODES[usize::from(self.stamp_mode.load(Relaxed))] {
             StampMode::Off => return,
             StampMode::Corrupt => {
-                let noise = splitmix64(datagram.len() as u64 ^ u64::from(tag));
+                let noise = splitmix64(self.corrupted.fetch_add(1, Relaxed));
                 datagram[..4].copy_from_slice(&noise.to_be_bytes()[..4]);
                 return;
             }
