@@ -27,10 +27,14 @@ fn main() {
 }
 
 fn compile(clang: &str, headers: &str, source: &Path, object: &Path) {
+    let package = env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let result = Command::new(clang)
         // The loader needs the BTF types that -g generates. Every kernel since 5.1 supports instruction set v3.
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-fno-stack-protector"])
         .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"])
+        // The same bytes in every folder: the line numbers that the kernel's verifier prints have file names.
+        .arg(format!("-ffile-prefix-map={package}=/poseidon/crates/hosts/linux"))
+        .arg(format!("-ffile-prefix-map={headers}=/libbpf"))
         .args(["-I", headers, "-c"])
         .args([source, Path::new("-o"), object])
         .status();
