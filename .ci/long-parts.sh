@@ -17,6 +17,8 @@ build_command() { cargo build "${release[@]}" --bin poseidon; }
 build_tests() { cargo test "${whole[@]}" --no-run --test undo --test soak --test identity --test telemetry --test testbed --test s2n; }
 # A release build, so that the attacker can send fast enough.
 build_hostile() { cargo test "${release[@]}" --no-run --test hostile; }
+# The Debian packages of the release.
+build_debs() { tools/release --only deb; }
 # The wheel that is published, in an environment of its own that finds Polars in that of the tools.
 build_python() {
     local purelib='import sysconfig; print(sysconfig.get_path("purelib"))'
@@ -95,6 +97,15 @@ lacks_programs() {
     done
 }
 lacks_slurm() { lacks_programs 'slurm-wlm munge' slurmctld slurmd sbatch munged; }
+lacks_systemd_nspawn() { lacks_programs 'mmdebstrap lintian systemd-container' mmdebstrap lintian systemd-nspawn; }
+# lacks_release_tools: says what tools/release says.
+lacks_release_tools() {
+    local missing
+    missing=$(tools/release --only deb --only image --dry-run 2>&1) || {
+        grep 'is missing' <<<"$missing" | sed 's/^release: //'
+        return 1
+    }
+}
 lacks_prometheus() { lacks_programs prometheus prometheus promtool; }
 
 lacks_python_tools() {
@@ -129,6 +140,8 @@ part capi_package 5 '' cargo_c
 part slurm 10 command 'root slurm'
 part many_results 10 command ''
 part monitoring 5 command 'root prometheus'
+part packages 5 debs 'root release_tools systemd_nspawn'
+part release_twice 25 '' release_tools
 part python_package 15 '' python_tools
 part python_equality 15 python python_tools
 part python_speed 5 'command python' 'two_cores python_tools'
@@ -169,6 +182,8 @@ run_capi_package() { .ci/capi; }
 run_slurm() { "${as_root[@]}" tools/cluster/check.py --json; }
 run_many_results() { tools/cluster/many.py --json; }
 run_monitoring() { "${as_root[@]}" tools/monitoring/check.py --json; }
+run_packages() { "${as_root[@]}" tools/packages/check.py --json; }
+run_release_twice() { tools/packages/two-folders --only binary --only deb --only image; }
 run_python_package() { .ci/python --whole; }
 run_python_equality() {
     cargo run --release --locked --quiet -p poseidon-testkit --example decisions -- 100000 |

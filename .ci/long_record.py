@@ -275,6 +275,29 @@ def monitoring(text):
     }
 
 
+def packages(text):
+    (row,) = only([row for row in objects(text) if row.get("test") == "packages"])
+    return {
+        "findings of lintian": row["lintian"],
+        "largest exposure of a service": max(row["exposure"].values()),
+        "enabled or running after the installation": row["enabled_by_installation"],
+        "services enabled": row["enabled"],
+        "services that run": row["active"],
+        "TCP and the port in the metrics": row["tcp_in_metrics"] + row["port_in_metrics"],
+        "enabled or running after disabling": row["enabled_after_disable"],
+        "files of the packages": row["files_installed"],
+        "files left after the purge": len(row["left"]),
+        "pins left after the purge": len(row["pins_left"]),
+    }
+
+
+def release_twice(text):
+    same = re.findall(r"^two-folders: the same bytes: (\S+), (\d+) bytes$", text, re.M)
+    if not same:
+        raise NoFigures("no output of tools/packages/two-folders")
+    return {"files with the same bytes in two folders": len(same)}
+
+
 def python_package(text):
     same = re.findall(r"^python: the same bytes in two folders: (\S+), (\d+) bytes$", text, re.M)
     if not same:
@@ -320,6 +343,7 @@ ROUTER = 'docs/cost.md, "A router that stamps", less 0.03 because runs differ by
 TRANSFER = 'docs/cost.md, "A TCP transfer"'
 RATIO = "crates/hosts/quic/examples/ratio/main.rs, GOODPUT and CPU; docs/howto/quic.md has 0.97 and 1.04"
 TESTBED = "crates/hosts/quic/tests/testbed.rs"
+PACKAGES = "docs/howto/install.md"
 PYTHON = 'docs/howto/python.md, "The wheel"'
 LAWS = 'docs/howto/ns3.md, "Comparison with our simulator": 5 % of the fair share, 10 % of the queue'
 
@@ -571,6 +595,27 @@ PARTS = {
             at_least("alert PoseidonQueueDelay", 1, "docs/howto/metrics.md"),
             at_most("queries without data", 0, "tools/monitoring/dashboard.json"),
         ],
+    },
+    "packages": {
+        "what": "the Debian packages in a clean system: installed, enabled, disabled and purged",
+        "figures": packages,
+        "exit codes": [0, 1],
+        "marks": [
+            at_most("findings of lintian", 0, PACKAGES),
+            at_most("largest exposure of a service", 3.9, "tools/packages/check.py: below 4"),
+            at_most("enabled or running after the installation", 0, PACKAGES),
+            at_least("services enabled", 3, PACKAGES),
+            at_least("services that run", 3, PACKAGES),
+            at_least("TCP and the port in the metrics", 2, PACKAGES),
+            at_most("enabled or running after disabling", 0, PACKAGES),
+            at_most("files left after the purge", 0, PACKAGES),
+            at_most("pins left after the purge", 0, PACKAGES),
+        ],
+    },
+    "release_twice": {
+        "what": "the command, the Debian packages and the image, built in two folders",
+        "figures": release_twice,
+        "marks": [at_least("files with the same bytes in two folders", 5, "docs/howto/install.md: four files and SHA256SUMS")],
     },
     "python_package": {
         "what": "the wheel and the sdist of the Python package, built twice and tested",
