@@ -168,7 +168,7 @@ def write_image(arguments):
             {
                 **described,
                 "platform": {"architecture": architecture, "os": "linux"},
-                "annotations": {"org.opencontainers.image.ref.name": arguments.version},
+                "annotations": {"org.opencontainers.image.ref.name": f"localhost/poseidon:{arguments.version}"},
             }
         ],
     }
