@@ -156,8 +156,9 @@ fn every_scenario_has_a_source_and_a_figure() {
 
 #[test]
 fn figures_about_behaviour_gate_the_suite() {
+    let studies = studies(false);
     for (paper, gates) in GATES {
-        for study in studies(false) {
+        for study in &studies {
             let Some(entry) = study.name.strip_prefix(&format!("{paper}/")) else { continue };
             let has_gate = study.scenario().claim.iter().any(|claim| claim.gating);
             assert_eq!(has_gate, gates.split_whitespace().any(|gate| gate == entry), "{}", study.name);

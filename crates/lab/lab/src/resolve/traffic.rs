@@ -214,6 +214,7 @@ impl Generator<'_> {
         let size = if matrix.is_some() { Bytes::ZERO } else { self.size()? };
         self.build(&Collective {
             ranks,
+            groups: self.spec.groups.unwrap_or(1),
             algorithm,
             size,
             channels: self.spec.channels.unwrap_or(1),
@@ -377,6 +378,7 @@ const fn keys_of(kind: TrafficKind) -> &'static [&'static str] {
             "from",
             "count",
             "size",
+            "groups",
             "channels",
             "chunk",
             "repetitions",
@@ -415,6 +417,7 @@ fn check_keys(spec: &TrafficSpec) -> Result<(), SpecError> {
         ("format", spec.format.is_some()),
         ("start-unit", spec.start_unit.is_some()),
         ("algorithm", spec.algorithm.is_some()),
+        ("groups", spec.groups.is_some()),
         ("channels", spec.channels.is_some()),
         ("chunk", spec.chunk.is_some()),
         ("repetitions", spec.repetitions.is_some()),

@@ -250,7 +250,8 @@ fn read_cell(
     let mut overrides = Vec::new();
     for (sweep, value) in combination {
         for Setting { key, value: setting, source } in &value.settings {
-            set_key(&mut table, key, setting).map_err(|kind| {
+            let setting = substitute_value(setting, &variables);
+            setting.and_then(|setting| set_key(&mut table, key, &setting)).map_err(|kind| {
                 let error = kind.at_path(source.clone()).about(sweep_value_subject(sweep, &value.name));
                 ScenarioError::new(file, text, error)
             })?;
@@ -320,34 +321,72 @@ fn substitute(text: &str, variables: &[&(String, Value)]) -> Result<String, (usi
             out.push('\n');
             continue;
         }
-        let mut rest = line;
-        while let Some(dollar) = rest.find('$') {
-            let name_end = rest[dollar + 1..]
-                .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-                .map_or(rest.len(), |length| dollar + 1 + length);
-            let name = &rest[dollar + 1..name_end];
-            let Some((_, value)) = variables.iter().find(|(variable, _)| variable == name) else {
-                let suggestion = Suggestion::new(name, variables.iter().map(|(variable, _)| variable));
-                return Err((
-                    line_number,
-                    SpecErrorKind::UnknownVariable { variable: name.to_owned(), suggestion },
-                ));
-            };
-            let is_whole_string = rest[..dollar].ends_with('"') && rest[name_end..].starts_with('"');
-            if is_whole_string && !value.is_str() {
-                out.push_str(&rest[..dollar - 1]);
-                out.push_str(&value.to_string());
-                rest = &rest[name_end + 1..];
-            } else {
-                out.push_str(&rest[..dollar]);
-                out.push_str(&text_of(value));
-                rest = &rest[name_end..];
-            }
-        }
-        out.push_str(rest);
+        substitute_line(line, variables, &mut out).map_err(|kind| (line_number, kind))?;
         out.push('\n');
     }
     Ok(out)
+}
+
+/// Replaces each `$name` in a piece of text, as [`substitute`] does.
+fn substitute_line(
+    line: &str,
+    variables: &[&(String, Value)],
+    out: &mut String,
+) -> Result<(), SpecErrorKind> {
+    let mut rest = line;
+    while let Some(dollar) = rest.find('$') {
+        let name_end = rest[dollar + 1..]
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .map_or(rest.len(), |length| dollar + 1 + length);
+        let value = find_variable(&rest[dollar + 1..name_end], variables)?;
+        let is_whole_string = rest[..dollar].ends_with('"') && rest[name_end..].starts_with('"');
+        if is_whole_string && !value.is_str() {
+            out.push_str(&rest[..dollar - 1]);
+            out.push_str(&value.to_string());
+            rest = &rest[name_end + 1..];
+        } else {
+            out.push_str(&rest[..dollar]);
+            out.push_str(&text_of(value));
+            rest = &rest[name_end..];
+        }
+    }
+    out.push_str(rest);
+    Ok(())
+}
+
+/// Replaces each `$name` in the strings of a value, as [`substitute`] does in the text of a scenario.
+fn substitute_value(value: &Value, variables: &[&(String, Value)]) -> Result<Value, SpecErrorKind> {
+    Ok(match value {
+        Value::String(text) => match text.strip_prefix('$') {
+            Some(name) if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') => {
+                find_variable(name, variables)?.clone()
+            }
+            _ => {
+                let mut out = String::with_capacity(text.len());
+                substitute_line(text, variables, &mut out)?;
+                Value::String(out)
+            }
+        },
+        Value::Array(values) => {
+            let values = values.iter().map(|value| substitute_value(value, variables));
+            Value::Array(values.collect::<Result<_, _>>()?)
+        }
+        Value::Table(values) => {
+            let values = values
+                .iter()
+                .map(|(key, value)| substitute_value(value, variables).map(|value| (key.clone(), value)));
+            Value::Table(values.collect::<Result<_, _>>()?)
+        }
+        other => other.clone(),
+    })
+}
+
+fn find_variable<'a>(name: &str, variables: &[&'a (String, Value)]) -> Result<&'a Value, SpecErrorKind> {
+    let found = variables.iter().find(|(variable, _)| variable == name);
+    found.map(|(_, value)| value).ok_or_else(|| SpecErrorKind::UnknownVariable {
+        variable: name.to_owned(),
+        suggestion: Suggestion::new(name, variables.iter().map(|(variable, _)| variable)),
+    })
 }
 
 #[cfg(test)]
@@ -383,6 +422,15 @@ mod tests {
         assert_eq!((cells[0].scenario.transport.spray, cells[0].scenario.seeds), (false, 1));
         assert_eq!((cells[1].scenario.transport.spray, cells[1].scenario.seeds), (true, 5));
         assert_eq!(cells[1].labels[0].value, "with PLB");
+    }
+
+    #[test]
+    fn a_set_can_use_the_variables_of_another_sweep() {
+        let cells = read(
+            "[[sweep.size]]\nname = \"large\"\ncount = 7\n[[sweep.how]]\nname = \"a\"\nset = { seeds = \"$count\", about = \"$count of $size\" }\n",
+        )
+        .expect("the scenario is valid");
+        assert_eq!((cells[0].scenario.seeds, cells[0].scenario.about.as_str()), (7, "7 of large"));
     }
 
     #[test]

@@ -73,6 +73,8 @@ pub struct TrafficSpec {
     pub start_unit: Option<StartUnitSpec>,
     /// The algorithm of a `collective`, such as `ring-all-reduce` (`poseidon list collectives`).
     pub algorithm: Option<String>,
+    /// The number of groups of consecutive ranks that run a `collective` at the same time, each by itself (default: 1).
+    pub groups: Option<u32>,
     /// The number of parts of the data that a `collective` transfers independently of each other, each over its own
     /// connections (default: 1).
     pub channels: Option<u32>,
@@ -139,7 +141,7 @@ pub enum TrafficKind {
     /// The flows of a file. Keys: file, format, start-unit.
     FlowList,
     /// A collective operation of machine learning. Keys: algorithm, from (the ranks, in order; all hosts by default),
-    /// count, size, channels, chunk, repetitions, compute, ranks-per-server, matrix, start.
+    /// count, size, groups, channels, chunk, repetitions, compute, ranks-per-server, matrix, start.
     Collective,
 }
 

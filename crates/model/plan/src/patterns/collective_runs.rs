@@ -58,8 +58,9 @@ impl CollectiveRuns {
         repetitions: u32,
         receivers: impl Iterator<Item = u32> + Clone,
     ) -> Self {
+        let stride = count_u32(ranks.len());
         let receivers = (0..repetitions)
-            .flat_map(|repetition| receivers.clone().map(move |rank| repetition * info.ranks + rank))
+            .flat_map(|repetition| receivers.clone().map(move |rank| repetition * stride + rank))
             .collect();
         Self { group: 0, info, ranks, repetitions, ring: None, receivers }
     }

@@ -61,6 +61,13 @@ pub enum PatternError {
         /// The number of ranks per server.
         ranks_per_server: u32,
     },
+    /// The ranks do not form complete groups of at least two ranks.
+    IncompleteGroup {
+        /// The number of ranks.
+        ranks: usize,
+        /// The number of groups.
+        groups: u32,
+    },
     /// The collective algorithm needs a matrix of sizes.
     MissingMatrix,
     /// The matrix of sizes does not have one row and one column per rank.
@@ -128,6 +135,10 @@ impl fmt::Display for PatternError {
             Self::IncompleteServer { ranks, ranks_per_server } => write!(
                 f,
                 "{ranks} ranks do not fill servers of {ranks_per_server} ranks: choose a divisor of {ranks}"
+            ),
+            Self::IncompleteGroup { ranks, groups } => write!(
+                f,
+                "{ranks} ranks do not form {groups} groups of at least two ranks: choose a divisor of {ranks}"
             ),
             Self::MissingMatrix => f.write_str("the algorithm needs a matrix of sizes: set matrix"),
             Self::MatrixShape { ranks, row: Some(row), actual } => {

@@ -10,8 +10,11 @@ use poseidon_types::{ConnectionId, MessageId};
 pub const MAX_EXPANDED_MESSAGES: u64 = 100_000;
 
 impl Collective {
-    /// Returns the rule of the messages, or `None` if the algorithm is not a single ring.
+    /// Returns the rule of the messages, or `None` if the ranks do not form a single ring.
     pub(super) fn ring(&self) -> Option<Ring> {
+        if self.groups != 1 {
+            return None;
+        }
         let hops = count_u32(self.ranks.len()) - 1;
         let (steps, lag) = if *self.algorithm == ring_all_reduce::ALGORITHM {
             (2 * hops, 1)

@@ -122,8 +122,10 @@ const MAX_CHANNELS: u32 = 1_024;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collective {
-    /// The ranks in order, at least two.
+    /// The ranks in order, at least two per group.
     pub ranks: Vec<HostId>,
+    /// The number of groups of consecutive ranks. Each group runs the collective by itself, at the same time.
+    pub groups: u32,
     /// The algorithm.
     pub algorithm: &'static Algorithm,
     /// The size of the data. [`Operation::size_meaning`] gives its meaning.
@@ -150,6 +152,7 @@ impl Collective {
     pub const fn new(algorithm: &'static Algorithm, ranks: Vec<HostId>, size: Bytes) -> Self {
         Self {
             ranks,
+            groups: 1,
             algorithm,
             size,
             channels: 1,
@@ -169,12 +172,17 @@ impl Collective {
             None => self.size,
         };
         let Algorithm { name, operation, .. } = *self.algorithm;
-        let ranks = count_u32(self.ranks.len());
+        let ranks = count_u32(self.ranks_per_group());
         CollectiveInfo { algorithm: name, operation, ranks, size, compute_gap: self.compute_gap }
     }
 
     fn check(&self) -> Result<(), PatternError> {
         check_hosts(&self.ranks, 2)?;
+        let (ranks, groups) = (self.ranks.len(), self.groups);
+        check_above_zero(groups == 0, "the number of groups")?;
+        if !ranks.is_multiple_of(groups as usize) || self.ranks_per_group() < 2 {
+            return Err(PatternError::IncompleteGroup { ranks, groups });
+        }
         check_above_zero(self.channels == 0, "the number of channels")?;
         check_above_zero(self.repetitions == 0, "the number of repetitions")?;
         check_above_zero(self.chunk.is_some_and(Bytes::is_zero), "the chunk size")?;
@@ -189,7 +197,10 @@ impl Collective {
         if self.matrix.is_some() && *self.algorithm != all_to_allv::ALGORITHM {
             return Err(unused("matrix"));
         }
-        (self.algorithm.check)(self)?;
+        match self.first_group() {
+            Some(group) => (self.algorithm.check)(&group)?,
+            None => (self.algorithm.check)(self)?,
+        }
         // Each message has a number, and so does each rank in each repetition.
         let numbers = self.count_messages().max(self.ranks.len() as u64 * u64::from(self.repetitions));
         let numbers = self.ring().map_or(numbers, |ring| numbers.max(number_count(&ring)));
@@ -198,7 +209,20 @@ impl Collective {
 
     /// Returns the number of messages in all repetitions. The count saturates.
     fn count_messages(&self) -> u64 {
+        if let Some(group) = self.first_group() {
+            return group.count_messages().saturating_mul(self.groups.into());
+        }
         (self.algorithm.count_messages)(self).saturating_mul(self.repetitions.into())
+    }
+
+    fn ranks_per_group(&self) -> usize {
+        self.ranks.len() / self.groups.max(1) as usize
+    }
+
+    /// Returns the collective of the first group, if there are several.
+    fn first_group(&self) -> Option<Self> {
+        let ranks = || self.ranks[..self.ranks_per_group()].to_vec();
+        (self.groups > 1).then(|| Self { ranks: ranks(), groups: 1, ..self.clone() })
     }
 
     /// Returns an error if the ranks do not form complete servers, or if no server size is given.
@@ -254,6 +278,9 @@ impl Collective {
 
     /// Returns the transfers of one repetition.
     fn transfers(&self) -> Transfers {
+        if let Some(group) = self.first_group() {
+            return group.transfers().repeated(self.groups, count_u32(group.ranks.len()));
+        }
         let mut transfers = Transfers::new(self.ranks.len(), self.chunk);
         for channel in self.split_channels() {
             transfers.begin_channel(channel.index);

@@ -329,6 +329,31 @@ fn data_is_correct_for_all_server_sizes() {
 }
 
 #[test]
+fn groups_are_separate_collectives_that_start_together() {
+    let chunk = Some(Bytes::new(7));
+    for first in all_algorithms(4, 397) {
+        let first = Collective { channels: 2, chunk, ..first };
+        let second = Collective { ranks: hosts(4..8), ..first.clone() };
+        let mut expected = generate(&first);
+        expected.merge(generate(&second));
+        let (groups, expected) = (
+            generate(&Collective { ranks: hosts(0..8), groups: 2, ..first.clone() }).into_plan_order(),
+            expected.into_plan_order(),
+        );
+        let name = first.algorithm.name;
+        assert_eq!(groups.connections, expected.connections, "{name}");
+        assert_eq!(groups.messages, expected.messages, "{name}");
+        assert_eq!(groups.dependencies, expected.dependencies, "{name}");
+        assert_eq!(groups.joins, expected.joins, "{name}");
+        // One operation of all ranks, with the bandwidth of a group.
+        let [runs] = &groups.collectives[..] else { panic!("{name} has one collective") };
+        assert_eq!((runs.info.ranks, runs.ranks.len()), (4, 8), "{name}");
+        let last = runs.receivers().map(|(_, rank)| rank).max();
+        assert_eq!(last, Some(7), "{name}");
+    }
+}
+
+#[test]
 fn exchanged_data_is_complete() {
     for (n, channels, chunk) in [(2, 1, None), (5, 3, None), (9, 1, Some(10)), (16, 4, Some(3))] {
         let chunk = chunk.map(Bytes::new);
@@ -589,6 +614,13 @@ fn invalid_settings_are_rejected_with_a_remedy() {
     let duplicate = Collective { ranks: hosts([1, 2, 1]), ..ring(3, 100) };
     assert_eq!(error(duplicate), PatternError::DuplicateHost(HostId::new(1)));
     assert_eq!(error(ring(8, 7)), PatternError::TooSmall { size: Bytes::new(7), parts: 8 });
+    for (groups, message) in [
+        (3, "8 ranks do not form 3 groups of at least two ranks: choose a divisor of 8"),
+        (8, "8 ranks do not form 8 groups of at least two ranks: choose a divisor of 8"),
+        (0, "the number of groups must be above zero"),
+    ] {
+        assert_eq!(text(Collective { groups, ..ring(8, 100) }), message);
+    }
     let channels = Collective { channels: 4, ..ring(8, 31) };
     assert_eq!(error(channels), PatternError::TooSmall { size: Bytes::new(31), parts: 32 });
     assert_eq!(text(Collective { channels: 0, ..ring(8, 100) }), "the number of channels must be above zero");

@@ -151,6 +151,47 @@ impl Transfers {
         }
     }
 
+    /// Returns the transfers of several groups with this number of ranks each, one group after the other.
+    pub(super) fn repeated(mut self, groups: u32, ranks: u32) -> Self {
+        self.end_step();
+        let [messages, connections, dependencies, acknowledgements, joins] = [
+            self.messages.len(),
+            self.connections.len(),
+            self.dependencies.len(),
+            self.acknowledgements.len(),
+            self.joins.len(),
+        ];
+        for group in 1..groups {
+            let rank = group * ranks;
+            let (message, connection) = (group * count_u32(messages), group * count_u32(connections));
+            for index in 0..messages {
+                let Transfer { from, to, connection: first, span, kind } = self.messages[index];
+                let (from, to) = (from + rank, to + rank);
+                self.messages.push(Transfer { from, to, connection: first + connection, span, kind });
+            }
+            for index in 0..connections {
+                let RankConnection { from, to, channel, lane } = self.connections[index];
+                self.connections.push(RankConnection { from: from + rank, to: to + rank, channel, lane });
+            }
+            for index in 0..dependencies {
+                let (prerequisite, dependent) = self.dependencies[index];
+                self.dependencies.push((prerequisite + message, dependent + message));
+            }
+            for index in 0..acknowledgements {
+                let (prerequisite, dependent) = self.acknowledgements[index];
+                self.acknowledgements.push((prerequisite + message, dependent + message));
+            }
+            for index in 0..joins {
+                let shifted = |ids: &[u32]| ids.iter().map(|id| id + message).collect();
+                let TransferJoin { prerequisites, dependents } = &self.joins[index];
+                let join =
+                    TransferJoin { prerequisites: shifted(prerequisites), dependents: shifted(dependents) };
+                self.joins.push(join);
+            }
+        }
+        self
+    }
+
     /// Starts a channel, which has its own data and its own connections.
     pub(super) fn begin_channel(&mut self, channel: u32) {
         self.end_step();
