@@ -168,6 +168,7 @@ fn print_comparison_json(
         "published": provenance,
         "code_hash": backend::code_hash(BackendKind::Sim),
         "compared": comparison.compared,
+        "newer": comparison.newer,
         "differ": comparison.differences.len(),
         "first": first.map(row).collect::<Vec<_>>(),
     });
@@ -179,6 +180,9 @@ fn print_comparison(comparison: &NumberComparison, provenance: &Provenance) {
     outln!("published: {provenance}");
     outln!("run again by {}", backend::identity(BackendKind::Sim));
     outln!("{} numbers compared, {} differ", comparison.compared, comparison.differences.len());
+    if comparison.newer > 0 {
+        outln!("{} numbers not compared: their metrics are newer than the publication", comparison.newer);
+    }
     let format_number = |number: &Option<PublishedNumber>| {
         let Some(number) = number else { return "missing".to_owned() };
         let half = number.half.map_or_else(String::new, |half| format!(" ± {half}"));

@@ -216,6 +216,9 @@ fn parse_table<T>(text: &str, parse: ParseValue<'_, T>) -> Result<Vec<(NumberKey
 pub struct NumberComparison {
     /// How many numbers were compared.
     pub compared: usize,
+    /// How many numbers of the new runs were not compared, because the whole published table lacks their metric: it
+    /// was added after the study was published.
+    pub newer: usize,
     /// The numbers that differ.
     pub differences: Vec<NumberDifference>,
 }
@@ -240,8 +243,12 @@ pub fn compare_numbers(
         published.iter().map(|(key, number)| (key, *number)).collect();
     let rerun: BTreeMap<&NumberKey, PublishedNumber> =
         rerun.iter().map(|(key, number)| (key, *number)).collect();
+    let published_metrics: BTreeSet<&str> = published.keys().map(|key| key.name.as_str()).collect();
     let keys: BTreeSet<&NumberKey> = published.keys().chain(rerun.keys()).copied().collect();
-    let mut comparison = NumberComparison { compared: keys.len(), differences: Vec::new() };
+    let (keys, newer): (Vec<_>, Vec<_>) =
+        keys.into_iter().partition(|key| published_metrics.contains(key.name.as_str()));
+    let mut comparison =
+        NumberComparison { compared: keys.len(), newer: newer.len(), differences: Vec::new() };
     for key in keys {
         let (published, rerun) = (published.get(key).copied(), rerun.get(key).copied());
         let is_same =
@@ -321,7 +328,8 @@ mod tests {
     fn a_difference_in_the_last_digit_is_ignored() {
         let published = numbers(2.0);
         let compare = |rerun: &[(NumberKey, PublishedNumber)]| {
-            let NumberComparison { compared, differences } = compare_numbers(&published, rerun);
+            let NumberComparison { compared, newer, differences } = compare_numbers(&published, rerun);
+            assert_eq!(newer, 0);
             (compared, differences.len())
         };
         assert_eq!(compare(&published), (6, 0));
@@ -329,6 +337,21 @@ mod tests {
         // The number differs in both phases.
         assert_eq!(compare(&numbers(2.001)), (6, 2));
         assert_eq!(compare(&published[1..]), (6, 1), "a missing number is a difference");
+    }
+
+    #[test]
+    fn a_metric_newer_than_the_publication_is_not_a_difference() {
+        let published =
+            numbers_of(&[run("2", 1, &[("a.x", 1.0)]), run("4", 1, &[("a.x", 1.0), ("a.y", 2.0)])]);
+        let rerun = numbers_of(&[
+            run("2", 1, &[("a.x", 1.0), ("a.y", 2.0), ("a.new", 3.0)]),
+            run("4", 1, &[("a.x", 1.0), ("a.y", 2.0), ("a.new", 3.0)]),
+        ]);
+        let comparison = compare_numbers(&published, &rerun);
+        // Both cells have `a.new` in two phases. `a.y` is published for one cell, so it is missing for the other.
+        assert_eq!((comparison.compared, comparison.newer), (8, 4));
+        let names: Vec<&str> = comparison.differences.iter().map(|row| row.key.name.as_str()).collect();
+        assert_eq!(names, ["a.y", "a.y"]);
     }
 
     #[test]
