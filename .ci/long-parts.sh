@@ -17,8 +17,8 @@ build_command() { cargo build "${release[@]}" --bin poseidon; }
 build_tests() { cargo test "${whole[@]}" --no-run --test undo --test soak --test identity --test telemetry --test testbed --test s2n; }
 # A release build, so that the attacker can send fast enough.
 build_hostile() { cargo test "${release[@]}" --no-run --test hostile; }
-# The Debian packages of the release.
-build_debs() { tools/release --only deb; }
+# The Debian packages, with the command that the other parts use.
+build_debs() { build_command && tools/release --only deb --binary target/release/poseidon; }
 # The wheel that is published, in an environment of its own that finds Polars in that of the tools.
 build_python() {
     local purelib='import sysconfig; print(sysconfig.get_path("purelib"))'
