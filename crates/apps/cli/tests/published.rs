@@ -253,7 +253,9 @@ fn numbers_in_the_book_come_from_published_studies() {
         .filter(|file| file.extension().is_some_and(|extension| extension == "toml"))
         .map(|file| file.with_extension("").to_string_lossy().into_owned())
         .collect();
-    for page in fs::read_dir(repository().join("docs")).expect("the book exists").flatten() {
+    let pages = ["docs", "docs/papers"]
+        .map(|folder| fs::read_dir(repository().join(folder)).expect("the book has the folder"));
+    for page in pages.into_iter().flatten().flatten() {
         let Ok(text) = fs::read_to_string(page.path()) else { continue };
         let page = page.file_name().to_string_lossy().into_owned();
         for citation in text.split("poseidon repro ").skip(1) {
