@@ -43,10 +43,10 @@ def base_entries(mirror, epoch):
     """Yields the files of the Debian packages: {name: (entry, data)}."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "base.tar"
-        command = ["mmdebstrap", "--variant=extract", "--quiet", f"--include={','.join(DEBIAN_PACKAGES)}", SUITE, str(path), mirror]
+        command = ["mmdebstrap", "--variant=extract", "--quiet", f"--include={','.join(DEBIAN_PACKAGES)}", SUITE, str(path), *([mirror] if mirror else [])]
         done = subprocess.run(command, env={**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}, capture_output=True, text=True)
         if done.returncode != 0:
-            sys.exit(f"image: mmdebstrap failed: {done.stderr.strip()}\nIt needs {mirror}, and root or user namespaces.")
+            sys.exit(f"image: mmdebstrap failed: {done.stderr.strip()}\nIt needs {mirror or "a Debian mirror"}, and root or user namespaces.")
         entries = {}
         with tarfile.open(path) as archive:
             for entry in archive:
@@ -188,7 +188,7 @@ def main():
     parser.add_argument("--version", required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--epoch", type=int, default=0)
-    parser.add_argument("--mirror", default="http://deb.debian.org/debian")
+    parser.add_argument("--mirror", help="of Debian packages; by default, that of mmdebstrap")
     parser.add_argument("--revision", default="unknown")
     arguments = parser.parse_args()
     name, size = write_image(arguments)
