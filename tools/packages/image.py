@@ -46,7 +46,7 @@ def base_entries(mirror, epoch):
         command = ["mmdebstrap", "--variant=extract", "--quiet", f"--include={','.join(DEBIAN_PACKAGES)}", SUITE, str(path), *([mirror] if mirror else [])]
         done = subprocess.run(command, env={**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}, capture_output=True, text=True)
         if done.returncode != 0:
-            sys.exit(f"image: mmdebstrap failed: {done.stderr.strip()}\nIt needs {mirror or "a Debian mirror"}, and root or user namespaces.")
+            sys.exit(f"image: mmdebstrap failed: {done.stderr.strip()}\nIt needs {mirror or 'a Debian mirror'}, and root or user namespaces.")
         entries = {}
         with tarfile.open(path) as archive:
             for entry in archive:
