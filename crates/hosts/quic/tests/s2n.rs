@@ -4,7 +4,7 @@ mod common;
 
 use common::attack::{AttackSize, FORGED_DELAY, LONG_FORGED, start_forged_telemetry};
 use common::relay::{Link, Relay, StampMode, expected_stamp};
-use common::{DecisionLog, bind, certificate, poseidon, poseidon_with_log, wait_until};
+use common::{DecisionLog, bind, certificate, poseidon, poseidon_with_log, telemetry_modes, wait_until};
 use core::net::SocketAddr;
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
@@ -184,12 +184,9 @@ fn check_stamps(log: &DecisionLog) -> (usize, usize) {
     (stamped.len(), tags.len())
 }
 
-/// Returns the sequence of modes.
+/// Returns the sequence of modes, as [`telemetry_modes`] does.
 fn modes(log: &DecisionLog) -> Vec<Mode> {
-    let mut modes: Vec<Mode> =
-        log.lock().expect("the lock is not poisoned").iter().map(|decision| decision.mode).collect();
-    modes.dedup();
-    modes
+    telemetry_modes(&log.lock().expect("the lock is not poisoned"))
 }
 
 fn only_flow(metrics: &Metrics) -> &poseidon_quic::FlowMetrics {

@@ -4,7 +4,7 @@ mod common;
 
 use common::relay::{Link, Relay, StampMode};
 use common::transfer::{CountingServer, TransferReport};
-use common::{DecisionLog, log_observer};
+use common::{DecisionLog, log_observer, telemetry_modes};
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 use poseidon_quic::{Config, DecisionEvent, Mode};
@@ -86,8 +86,7 @@ async fn transfer_through(modes: &[StampMode], phase: Duration, mut config: Conf
 async fn run_with_telemetry_gap(phase: Duration) {
     let stamp_modes = [StampMode::Honest, StampMode::Off, StampMode::Honest];
     let outcome = transfer_through(&stamp_modes, phase, config()).await;
-    let mut modes: Vec<Mode> = outcome.decisions.iter().map(|decision| decision.mode).collect();
-    modes.dedup();
+    let modes = telemetry_modes(&outcome.decisions);
     let (gap, rtt) = (outcome.longest_ack_gap(), outcome.median_rtt());
     let phase = phase.as_secs_f64();
     let rates: Vec<f64> = (0..3)

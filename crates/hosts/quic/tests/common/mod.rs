@@ -7,7 +7,7 @@ pub(crate) mod transfer;
 
 use core::net::SocketAddr;
 use core::time::Duration;
-use poseidon_quic::{Config, DecisionEvent, Observer, Poseidon};
+use poseidon_quic::{Config, DecisionEvent, Mode, Observer, Poseidon};
 use poseidon_types::BitRate;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
@@ -31,6 +31,15 @@ pub(crate) type DecisionLog = Arc<Mutex<Vec<DecisionEvent>>>;
 pub(crate) fn log_observer(log: &DecisionLog) -> Observer {
     let log = Arc::clone(log);
     Observer(Arc::new(move |decision| log.lock().expect("the lock is not poisoned").push(*decision)))
+}
+
+/// Returns the sequence of modes. On a busy machine, late ACKs look like the queue of another flow, so the modes of
+/// coexistence count like the mode before them.
+pub(crate) fn telemetry_modes(decisions: &[DecisionEvent]) -> Vec<Mode> {
+    let modes = decisions.iter().map(|decision| decision.mode);
+    let mut modes: Vec<Mode> = modes.filter(|mode| !matches!(mode, Mode::Compete | Mode::Yield)).collect();
+    modes.dedup();
+    modes
 }
 
 /// Creates a `Poseidon` for 100 Mbps that logs its decisions.
