@@ -4,7 +4,6 @@ use crate::check::check;
 use crate::cost::{Cost, estimate_cost};
 use crate::files::InputFiles;
 use crate::judge::cell_name;
-use crate::parallel::parallel_map;
 use crate::rate_mismatch::RateMismatch;
 use crate::resolve::{ResolvedRun, resolve};
 use crate::scenario::{
@@ -187,19 +186,19 @@ impl Study {
         // Claims may name cells that the quick form omits.
         let full_cells = read_cells(&self.file, &self.text, false)?;
         let labels: Vec<&[Label]> = full_cells.iter().map(|cell| cell.labels.as_slice()).collect();
-        let checks = parallel_map(&self.cells, |cell| {
+        let mut checks = Vec::with_capacity(self.cells.len());
+        for cell in &self.cells {
             let is_simulated = cell.scenario.analytic.is_none() && cell.scenario.withdrawn.is_none();
-            let found = if is_simulated {
+            checks.push(if is_simulated {
                 let resolved = self.resolve(cell, 1, backend)?;
                 let cost = estimate_cost(&resolved, backend);
                 CellCheck { cost, rate_mismatch: RateMismatch::find(&resolved.plan) }
             } else {
                 CellCheck::default()
-            };
+            });
             check(&cell.scenario, &labels).map_err(|error| self.error_in_cell(cell, error))?;
-            Ok(found)
-        });
-        checks.into_iter().collect()
+        }
+        Ok(checks)
     }
 
     /// Creates a cell's plan for one seed.

@@ -8,7 +8,7 @@ use crate::traffic::Connection;
 use poseidon_types::{Bytes, Picos, Signals, SwitchId};
 
 /// A program that runs plans, such as the simulator or the testbed, which sends real packets.
-pub trait Backend: Sync {
+pub trait Backend {
     /// Returns the signals that this backend's hosts can supply to laws when running this plan.
     fn available_signals(&self, plan: &Plan) -> Signals;
 
