@@ -10,8 +10,8 @@ use poseidon_plan::joins::{JoinDependent, JoinPrerequisite, Joins};
 use poseidon_plan::link_changes::{LinkChange, LinkEvent};
 use poseidon_plan::records::{DropCause, MemorySink};
 use poseidon_plan::switch::{
-    AnyMarkPolicy, CodelRfc, CodelTofino, DelayCarrier, MarkDirection, Pause, PerQueue, RecordCarrier, Red,
-    Shared, SlowPort, Stamp, Step, Switch, SwitchOverride, TelemetryOff, Trim,
+    AnyBufferPolicy, AnyMarkPolicy, CodelRfc, CodelTofino, DelayCarrier, MarkDirection, Pause, PerQueue,
+    RecordCarrier, Red, Shared, SlowPort, Stamp, Step, Switch, SwitchOverride, TelemetryOff, Trim,
 };
 use poseidon_plan::topology::{Chain, Edge, Edges, Node, Rails, Rotor, Tiers};
 use poseidon_plan::traffic::{Amount, Connection, Dependency, Event, Message};
@@ -50,6 +50,40 @@ fn result_does_not_depend_on_the_number_of_threads() {
     }
     println!("{compared} plans, {hops} packet-hops, same result on 1, 2, 3, 4 and 8 threads");
     assert!(compared > 200 && hops > 100_000);
+}
+
+/// Ports with buffers of their own have no timers. One switch with a shared buffer, which never fills, gives timers to
+/// all ports.
+#[test]
+fn ports_with_and_without_timers_give_the_same_result() {
+    let (mut compared, mut dropped, mut trimmed, mut samples) = (0, 0, 0, 0);
+    for seed in 0..600 {
+        let mut plan = random_plan(&mut SplitMix64::new(seed));
+        raise_link_delays(&mut plan.topology);
+        plan.stop = plan.stop.min(Picos::new(60_000_000));
+        plan.switch.pause = Pause::Off;
+        plan.switch.mark_direction = MarkDirection::Forward;
+        plan.switch.buffer = PerQueue { size: Bytes::new(2_000 << (seed % 8)) }.into();
+        plan.switch_overrides.clear();
+        let run = |buffer: AnyBufferPolicy| {
+            let mut plan = plan.clone();
+            plan.switch_overrides =
+                vec![SwitchOverride { switch: SwitchId::new(0), buffer: Some(buffer), mark: None }];
+            let mut rows = MemorySink::default();
+            let simulator = Simulator::with_threads(NonZeroU32::MIN);
+            simulator.run(&plan, &mut rows).map(|report| (report, rows))
+        };
+        let size = Bytes::new(1 << 40);
+        let Ok(without_timers) = run(PerQueue { size }.into()) else { continue };
+        let with_timers = run(Shared { size, alpha: Fraction::ratio(8, 1) }.into());
+        assert_eq!(with_timers.as_ref(), Ok(&without_timers), "seed {seed}");
+        compared += 1;
+        dropped += without_timers.0.dropped;
+        trimmed += without_timers.0.trimmed;
+        samples += without_timers.1.queues.len();
+    }
+    println!("{compared} plans, {dropped} packets dropped, {trimmed} trimmed, {samples} samples of queues");
+    assert!(compared > 200 && dropped > 100 && trimmed > 100 && samples > 100);
 }
 
 /// Raises all link delays to at least 245 ns.

@@ -23,7 +23,7 @@ use poseidon_plan::traffic::Event;
 use poseidon_types::{Bytes, ConnectionId, HostId, JoinId, MessageId, Picos, PortId};
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::calendar::PREFETCH_BATCH;
+use crate::calendar::{Arrival, PREFETCH_BATCH};
 use crate::context::ShardContext;
 use crate::credits::pacer::{Grant, Pacer};
 use crate::packet::{Fifo, Packet, PacketId, PacketKind};
@@ -78,6 +78,20 @@ impl Endpoints {
         } else if let Some(Some(sender)) = self.senders.get(connection) {
             core::hint::black_box((sender.una, sender.srtt));
         }
+    }
+
+    /// Prefetches what the receivers of a batch of packets will read next, with scoreboards and selective
+    /// acknowledgements. The loads of one step are independent, so the memory system can overlap them.
+    fn prefetch_sack(&self, ctx: &ShardContext<'_>, arrivals: &[Arrival]) {
+        let packets = || arrivals.iter().map(|arrival| &ctx.arena[arrival.packet()]);
+        let replies = || packets().filter(|packet| packet.tag.kind() != PacketKind::Data);
+        ctx.telemetry.record_arena.prefetch(replies().map(|reply| reply.records));
+        let senders = || {
+            replies()
+                .filter_map(|reply| self.senders.get(reply.connection().index()).and_then(Option::as_ref))
+        };
+        core::hint::black_box(senders().fold(0, |sizes, sender| sizes ^ sender.sack_bytes_in_flight().get()));
+        senders().for_each(|sender| sender.prefetch_sack());
     }
 
     /// Records the state of one end of a connection before the events at `now` are processed.
@@ -271,6 +285,9 @@ impl Rack {
                         let next = &arrivals.as_slice()[..PREFETCH_BATCH.min(arrivals.len())];
                         ctx.prefetch(next);
                         next.iter().for_each(|arrival| endpoints.prefetch(&ctx.arena[arrival.packet()]));
+                        if ctx.has_selective_acks {
+                            endpoints.prefetch_sack(ctx, next);
+                        }
                     }
                     let arrival = *arrivals.next().expect("the arrival was peeked");
                     self.on_packet(ctx, endpoints, arrival.port().get(), arrival.packet(), now);

@@ -154,7 +154,8 @@ pub(super) fn complete_send(ctx: &mut ShardContext<'_>, sender: &mut Sender, id:
     if sender.credit.is_some() {
         spend_credit(ctx, sender, id, active);
     }
-    if sender.sack.is_some() {
+    // A later packet does not change the oldest packet in flight.
+    if sender.sack.is_some() && (sender.in_flight <= 1 || sender.rto_deadline == Picos::MAX) {
         set_sack_deadline(ctx, sender);
     }
 }

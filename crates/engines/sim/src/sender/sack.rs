@@ -98,6 +98,15 @@ impl Sender {
         self.sack = Some(Box::new(SackScoreboard::new(mtu)));
     }
 
+    /// Prefetches the entries of the scoreboard that the next reply will read.
+    #[inline]
+    pub(crate) fn prefetch_sack(&self) {
+        if let Some(sack) = &self.sack {
+            let (packet, sent) = (sack.packets.front(), sack.transmissions.front());
+            core::hint::black_box((packet.map(|packet| packet.sent_at), sent.map(|(seq, _)| *seq)));
+        }
+    }
+
     /// Returns the bytes in flight.
     pub(crate) fn sack_bytes_in_flight(&self) -> Bytes {
         let bytes = self.sack.as_ref().map_or(0, |sack| sack.in_flight_bytes);

@@ -38,7 +38,11 @@ impl Switches {
             };
             let port = (first_port + port.get()) as usize;
             if self.ports[port].wire.is_up {
-                self.enqueue(ctx, switch, port, id, now);
+                if self.independent_ports {
+                    self.enqueue_at_independent_port(ctx, switch, port, id, now);
+                } else {
+                    self.enqueue(ctx, switch, port, id, now);
+                }
                 return;
             }
         }
@@ -143,7 +147,7 @@ impl Switches {
     }
 
     /// Admits a packet to the buffer, or trims or drops it. Returns whether the packet was admitted.
-    fn admit(
+    pub(super) fn admit(
         &mut self,
         ctx: &mut ShardContext<'_>,
         switch: usize,
@@ -272,7 +276,7 @@ impl Switches {
 
     /// Sends a packet. The congestion mark and telemetry describe the queue behind the packet.
     #[inline]
-    fn depart(
+    pub(super) fn depart(
         &mut self,
         ctx: &mut ShardContext<'_>,
         switch: usize,

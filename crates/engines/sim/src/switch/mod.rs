@@ -7,6 +7,7 @@
 
 mod events;
 mod forwarding;
+mod independent_ports;
 mod pauses;
 mod sampling;
 mod trimming;
@@ -45,6 +46,8 @@ pub(crate) struct Switches {
     circuits: Vec<Circuit>,
     /// Whether PFC, reverse marking or a rotor requires [`Self::preprocess_arrival`].
     needs_preprocessing: bool,
+    /// Whether no port depends on another one. Then ports have no timers.
+    independent_ports: bool,
     /// Whether a port is slower than the topology states.
     has_slow_ports: bool,
     /// How long each port has been paused. Empty without PFC.
@@ -197,6 +200,7 @@ impl Switches {
             needs_preprocessing: plan.switch.pause != Pause::Off
                 || plan.switch.mark_direction != MarkDirection::Forward
                 || network.rotor().is_some(),
+            independent_ports: false,
             has_slow_ports: !plan.slow_ports.is_empty(),
             pauses: Vec::new(),
             trims: Vec::new(),
@@ -205,6 +209,7 @@ impl Switches {
         for id in ids {
             switches.add_switch(ctx, id);
         }
+        switches.independent_ports = switches.has_independent_ports();
         let (switch_count, port_count) = (switches.switches.len(), switches.ports.len());
         if switches.pfc.is_some() {
             switches.pauses = vec![PauseClock::default(); port_count];
@@ -301,6 +306,10 @@ impl Switches {
     /// Processes all of a switch's events in the current window, in chronological order. Timers run before
     /// arrivals that occur at the same time.
     pub(crate) fn visit(&mut self, ctx: &mut ShardContext<'_>, node: NodeId) {
+        if self.independent_ports {
+            self.visit_independent_ports(ctx, node);
+            return;
+        }
         let switch = self.local_index[node.index()] as usize;
         let batch = ctx.calendar.take_batch(node);
         let (window_start, window_end) = (ctx.calendar.window_start(), ctx.calendar.window_end());
@@ -372,11 +381,11 @@ impl Switches {
         }
     }
 
-    /// Sets a port's timer unless it is already set.
+    /// Sets a port's timer unless it is already set. Independent ports have no timers.
     fn arm(&mut self, switch: usize, port: usize) {
         let switch = &mut self.switches[switch];
         let state = &mut self.ports[port];
-        if !state.is_armed {
+        if !state.is_armed && !self.independent_ports {
             state.is_armed = true;
             let timer = Timer::wire_free(PortId::new(to_u32(port) - switch.first_port));
             switch.timers.push(Reverse((state.free_at, timer)));
