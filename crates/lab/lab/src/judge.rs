@@ -7,7 +7,7 @@
 
 use crate::bound::Bounds;
 use crate::expression::Expression;
-use crate::pooled::{Draw, Reading, readings, with_phase};
+use crate::pooled::{Draw, Reading, readings};
 use crate::scenario::{ClaimError, ClaimSpec, Comparison, FormProblem, Label, Scalar};
 use crate::stats::Estimate;
 use crate::summary::RunSummary;
