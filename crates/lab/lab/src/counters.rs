@@ -1,11 +1,11 @@
 //! The counters of a run in its manifest.
 
+use core::cell::RefCell;
 use core::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde::ser::{SerializeMap as _, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::cell::RefCell;
 use std::sync::Arc;
 
 /// Counters by name, in the order of the file. Runs of one program have the same names, so they share them: 10^5 runs
