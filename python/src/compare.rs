@@ -25,8 +25,9 @@ pub(crate) struct Comparison {
 
 /// Returns the sweeps that have one value on each side, but different values on both. They are what is compared.
 fn compared_sweeps(base: &Run, head: &Run) -> Vec<String> {
-    let labels =
-        |run: &Run| -> Vec<Label> { run.selected().iter().flat_map(|run| run.run.labels.clone()).collect() };
+    let labels = |run: &Run| -> Vec<Label> {
+        run.selected().iter().flat_map(|run| run.run.labels.iter().cloned()).collect()
+    };
     let (base, head) = (labels(base), labels(head));
     let only_value = |labels: &[Label], sweep: &str| {
         let mut values = labels.iter().filter(|label| label.sweep == sweep).map(|label| label.value.clone());
@@ -63,7 +64,7 @@ fn side(run: &Run, name: &str, sweeps: &[String], rules: &[Rule]) -> StoredSide 
 
 /// Returns what distinguishes a side.
 fn side_name(run: &Run, sweeps: &[String], role: &str) -> String {
-    let labels = run.selected().first().map(|run| run.run.labels.clone()).unwrap_or_default();
+    let labels = run.selected().first().map(|run| run.run.labels.to_vec()).unwrap_or_default();
     let labels: Vec<String> = labels
         .iter()
         .filter(|label| sweeps.contains(&label.sweep))

@@ -437,7 +437,7 @@ impl Run {
         for (sweep, value) in labels.into_iter().flatten() {
             let (sweep, value): (String, String) = (sweep.extract()?, value.str()?.extract()?);
             let mut values: Vec<&str> = Vec::new();
-            for label in self.results.runs.iter().flat_map(|run| &run.run.labels) {
+            for label in self.results.runs.iter().flat_map(|run| run.run.labels.iter()) {
                 if label.sweep == sweep && !values.contains(&label.value.as_str()) {
                     values.push(&label.value);
                 }
@@ -474,7 +474,7 @@ impl Run {
     #[getter]
     fn cost(&self) -> (u64, f64) {
         let runs = self.selected();
-        let hops = runs.iter().filter_map(|run| run.manifest.counters.get("packet_hops")?.as_u64()).sum();
+        let hops = runs.iter().filter_map(|run| run.manifest.counters.number("packet_hops")).sum();
         (hops, runs.iter().map(|run| run.manifest.wall_s).sum())
     }
 

@@ -88,7 +88,7 @@ impl Table {
         let (mut seeds, mut values) = (UInt64Builder::new(), Float64Builder::new());
         // The labels of the sweeps, as text.
         let mut labels: BTreeMap<&str, StringDictionaryBuilder<UInt32Type>> = BTreeMap::new();
-        for label in runs.iter().flat_map(|run| &run.run.labels) {
+        for label in runs.iter().flat_map(|run| run.run.labels.iter()) {
             labels.entry(&label.sweep).or_default();
         }
         for run in runs {

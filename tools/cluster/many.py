@@ -44,20 +44,29 @@ law = ["poseidon", "swift"]
 spread = ["1 us", "2 us", "3 us", "4 us", "5 us"]
 
 [[claim]]
-says = "the link carries data"
-metric = "flows.total_gbps"
+says = "the link carries packets"
+metric = "run.packet_hops"
 above = 1.0
 paper = "none"
 """
 
 
-def timed(*arguments, **options):
-    began = time.time()
-    done = subprocess.run([POSEIDON, *map(str, arguments)], capture_output=True, text=True, **options)
-    wall = time.time() - began
-    if done.returncode != 0:
-        sys.exit(f"many: {arguments}: exit code {done.returncode}\n{done.stderr}")
-    return round(wall, 2), done
+class Measured:
+    """A command that has ended: its output, its duration, its processor time and its memory."""
+
+    def __init__(self, *arguments, cwd):
+        with tempfile.TemporaryFile("w+") as output:
+            began = time.monotonic()
+            process = subprocess.Popen([POSEIDON, *map(str, arguments)], stdout=output, cwd=cwd)
+            _, status, usage = os.wait4(process.pid, 0)
+            self.wall_s = round(time.monotonic() - began, 2)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            output.seek(0)
+            self.stdout = output.read()
+        if process.returncode != 0:
+            sys.exit(f"many: {arguments}: exit code {process.returncode}")
+        self.cpu_s = round(usage.ru_utime + usage.ru_stime, 2)
+        self.memory_mb = usage.ru_maxrss // 1000
 
 
 def main():
@@ -66,25 +75,25 @@ def main():
     try:
         (folder / "many.toml").write_text(STUDY)
         command = ["run", "many.toml", "-o", "out", "--records", "none", "--seeds", runs // CELLS, "--quiet"]
-        computing, first = timed(*command, cwd=folder)
-        resuming, second = timed(*command, cwd=folder)
+        computing = Measured(*command, cwd=folder)
+        resuming = Measured(*command, cwd=folder)
         # The results of `--seeds` are those of the folder.
-        status, state = timed("status", "out", "--seeds", runs // CELLS, "--json", cwd=folder)
-        report, third = timed("report", "out", cwd=folder)
-        report_json, fourth = timed("report", "out", "--json", cwd=folder)
-        state = json.loads(state.stdout)[0]
-        hashes = {line.split()[1].rstrip(";") for text in (first, second, third) for line in text.stdout.splitlines() if line.startswith("result ")}
+        status = Measured("status", "out", "--seeds", runs // CELLS, "--json", cwd=folder)
+        report = Measured("report", "out", cwd=folder)
+        report_json = Measured("report", "out", "--json", cwd=folder)
+        state = json.loads(status.stdout)[0]
+        lines = "".join(command.stdout for command in (computing, resuming, report)).splitlines()
+        hashes = {line.split()[1].rstrip(";") for line in lines if line.startswith("result ")}
         row = {
             "test": "many",
             "runs": state["runs"],
             "done": state["done"],
-            "hashes": len(hashes | {json.loads(fourth.stdout)["result_hash"]}),
-            "computing_s": computing,
-            "report_s": report,
-            "status_s": status,
-            "resuming_s": resuming,
-            "report_json_s": report_json,
+            "hashes": len(hashes | {json.loads(report_json.stdout)["result_hash"]}),
+            "computing_s": computing.wall_s,
         }
+        commands = {"report": report, "status": status, "resuming": resuming, "report_json": report_json}
+        for name, command in commands.items():
+            row |= {f"{name}_s": command.wall_s, f"{name}_cpu_s": command.cpu_s, f"{name}_mb": command.memory_mb}
         # Removing so many files takes minutes.
         print(json.dumps(row), flush=True)
     finally:

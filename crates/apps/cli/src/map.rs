@@ -48,8 +48,8 @@ pub(crate) fn write(
 /// Returns when the stored run of a cell ended.
 fn stored_end(study: &Study, cell: &Cell, seed: u64, store: &Store) -> Option<Picos> {
     let runs = store.load_runs(0, study, &backend::identity(BackendKind::Sim)).ok()?;
-    let run = runs.iter().find(|run| run.run.labels == cell.labels && run.run.seed == seed)?;
-    let ended = run.manifest.counters["ended_ps"].as_u64().filter(|ended| *ended > 0)?;
+    let run = runs.iter().find(|run| *run.run.labels == *cell.labels && run.run.seed == seed)?;
+    let ended = run.manifest.counters.number("ended_ps").filter(|ended| *ended > 0)?;
     (!run.manifest.interrupted).then(|| Picos::new(ended))
 }
 

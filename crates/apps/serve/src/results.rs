@@ -201,7 +201,7 @@ fn counters(runs: &[FinishedRun]) -> Vec<Value> {
     }
     let describe = |(cell, runs): &(String, Vec<&FinishedRun>)| {
         let sum =
-            |key: &str| -> u64 { runs.iter().filter_map(|run| run.manifest.counters[key].as_u64()).sum() };
+            |key: &str| -> u64 { runs.iter().filter_map(|run| run.manifest.counters.number(key)).sum() };
         let seconds: f64 = runs.iter().map(|run| run.manifest.wall_s).sum();
         json!({
             "cell": cell, "seeds": runs.len(), "decisions": sum("decisions"),

@@ -2,6 +2,7 @@
 //! the pin folder, a command runs under `ip netns exec`, or a device is deleted. Needs root; `.ci/linux` runs these
 //! tests.
 
+use core::time::Duration;
 use poseidon_linux::switch::{self, Options, Switch};
 use poseidon_linux::tcp::{self, Settings, TcpError};
 use poseidon_netns::{PrivateNetns, sh};
@@ -28,6 +29,7 @@ fn recreated_cgroups_and_foreign_folders_are_reported() {
         return;
     }
     recreated_cgroup_is_reported();
+    age_is_known_without_sys_admin();
     folder_of_another_user_is_refused();
     live_connections_switch_to_another_control();
 }
@@ -72,7 +74,7 @@ fn stale_pins() -> usize {
     switch::stale_pins().unwrap_or_else(|error| panic!("{error}")).len()
 }
 
-/// Not a test: `ports_of_named_namespaces_keep_their_pins` runs this function under `ip netns exec`.
+/// Not a test: other tests run this function under `ip netns exec` or `setpriv`.
 #[test]
 #[ignore = "not a test: another test starts it"]
 fn step_in_named_namespace() {
@@ -86,6 +88,11 @@ fn step_in_named_namespace() {
             assert!(!status.stamps, "{status:?}");
         }
         "detach" => attached().detach().unwrap_or_else(|error| panic!("{error}")),
+        "age" => {
+            let status = tcp::status().unwrap_or_else(|error| panic!("{error}"));
+            let uptime = status.expect("Poseidon is enabled").uptime;
+            assert!(uptime < Duration::from_secs(60), "{uptime:?}");
+        }
         // The device is gone, but its namespace still exists.
         "stale" => assert_eq!(stale_pins(), 1),
         other => panic!("unknown step {other}"),
@@ -122,6 +129,24 @@ fn recreated_cgroup_is_reported() {
         !tcp::is_root_cgroup(&default)
             && tcp::is_root_cgroup(default.parent().expect("the default cgroup has a parent"))
     );
+}
+
+/// The kernel lists the programs and their load times only to processes with CAP_SYS_ADMIN.
+fn age_is_known_without_sys_admin() {
+    let default = tcp::default_cgroup().unwrap_or_else(|error| panic!("{error}"));
+    let cgroup = default.with_file_name(format!("poseidon-operator-age-{}", id()));
+    fs::create_dir(&cgroup).expect("root may create cgroups");
+    enable(&cgroup).unwrap_or_else(|error| panic!("{error}"));
+    let status = Command::new("setpriv")
+        .args(["--bounding-set", "-sys_admin"])
+        .arg(env::current_exe().expect("a test program has a path"))
+        .args(["--ignored", "--exact", "step_in_named_namespace", "--nocapture"])
+        .env(STEP, "age")
+        .status()
+        .expect("setpriv is installed (util-linux)");
+    assert!(status.success(), "{status}");
+    tcp::disable().unwrap_or_else(|error| panic!("{error}"));
+    fs::remove_dir(&cgroup).expect("the cgroup is empty");
 }
 
 fn folder_of_another_user_is_refused() {

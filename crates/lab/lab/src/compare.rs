@@ -124,7 +124,7 @@ fn means(runs: &[&RunSummary], metrics: &[&str]) -> BTreeMap<Key, f64> {
     let mut cells: Vec<&[Label]> = Vec::new();
     let mut values: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
     for run in runs {
-        let labels = run.labels.as_slice();
+        let labels = &*run.labels;
         let cell_index = cells.iter().position(|other| *other == labels).unwrap_or_else(|| {
             cells.push(labels);
             cells.len() - 1
@@ -159,8 +159,8 @@ mod tests {
         let values = values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         let phase = PhaseSummary { name: "all".to_owned(), ends_us: 1.0, values, ..PhaseSummary::default() };
         let summary = Summary { phases: vec![phase], ..Summary::default() };
-        let labels = vec![Label { sweep: "law".to_owned(), value: law.to_owned() }];
-        RunSummary { labels, seed, summary, messages: MessageStorage::None }
+        let labels = [Label { sweep: "law".to_owned(), value: law.to_owned() }].into();
+        RunSummary { labels, seed, summary: summary.into(), messages: MessageStorage::None }
     }
 
     #[test]

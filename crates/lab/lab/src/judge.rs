@@ -7,7 +7,7 @@
 
 use crate::bound::Bounds;
 use crate::expression::Expression;
-use crate::pooled::{Draw, Reading, readings, with_phase};
+use crate::pooled::{Draw, Reading, readings};
 use crate::scenario::{ClaimError, ClaimSpec, Comparison, FormProblem, Label, Scalar};
 use crate::stats::Estimate;
 use crate::summary::RunSummary;
@@ -307,10 +307,15 @@ fn compared_reading(
 
 /// Sorts points in run order, which matches the order in the scenario file.
 fn sort_by_run_order(points: &mut [Point], runs: &[RunSummary]) {
+    let mut positions: BTreeMap<(&[Label], &str), usize> = BTreeMap::new();
+    let phases = runs.iter().flat_map(|run| run.summary.phases.iter().map(move |phase| (run, phase)));
+    for (position, (run, phase)) in phases.enumerate() {
+        positions.entry((&run.labels, &phase.name)).or_insert(position);
+    }
     let position = |point: &Point| {
-        runs.iter()
-            .flat_map(|run| run.summary.phases.iter().map(move |phase| (run, phase.name.as_str())))
-            .position(|(run, phase)| with_phase(&run.labels, phase) == point.labels)
+        // The phase is the last label.
+        let (phase, labels) = point.labels.split_last()?;
+        positions.get(&(labels, phase.value.as_str())).copied()
     };
     points.sort_by_cached_key(position);
 }

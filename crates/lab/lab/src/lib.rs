@@ -20,6 +20,7 @@ pub mod compare;
 pub mod compare_fct;
 pub mod convert;
 pub mod cost;
+pub mod counters;
 mod embed;
 pub mod explain;
 pub mod expression;

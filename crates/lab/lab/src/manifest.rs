@@ -1,5 +1,6 @@
 //! Run manifests, which store run metadata.
 
+use crate::counters::Counters;
 use crate::resolve::ResolvedRun;
 use crate::scenario::Label;
 use crate::study::{RunId, Study};
@@ -51,7 +52,7 @@ pub struct Manifest {
     pub law_bindings: Vec<LawBinding>,
     /// Counts of packets, decisions and switch events.
     #[serde(rename = "account")]
-    pub counters: serde_json::Value,
+    pub counters: Counters,
     /// The row files, with the number of rows in each.
     pub files: Vec<(String, u64)>,
     /// The study that ran this plan, if it is a different study. That study's folder contains the rows and the
@@ -104,7 +105,7 @@ impl Manifest {
             interrupted: false,
             wall_s: 0.0,
             law_bindings: Vec::new(),
-            counters: serde_json::Value::Null,
+            counters: Counters::default(),
             files: Vec::new(),
             made_in: None,
             other_requests: Vec::new(),
@@ -156,28 +157,28 @@ impl Manifest {
 }
 
 /// Returns a report's counters under their manifest names.
-fn counters(report: &Report) -> serde_json::Value {
-    serde_json::json!({
-        "ended_ps": report.ended.get(),
-        "broken_off": report.interrupted,
-        "late_ps": report.max_lateness.get(),
-        "packet_hops": report.packet_hops,
-        "sent_packets": report.sent,
-        "delivered_packets": report.delivered,
-        "replies": report.replies,
-        "dropped_packets": report.dropped,
-        "in_flight_packets": report.in_flight,
-        "retransmitted_packets": report.retransmitted,
-        "timeouts": report.timeouts,
-        "marks": report.marks,
-        "marks_taken": report.marks_carried,
-        "pauses": report.pauses,
-        "repaths": report.repaths,
-        "decisions": report.decisions,
-        "decisions_with_telemetry": report.decisions_with_telemetry,
-        "sent_bytes": report.sent_bytes.get(),
-        "delivered_bytes": report.delivered_bytes.get(),
-    })
+fn counters(report: &Report) -> Counters {
+    Counters::new([
+        ("ended_ps", report.ended.get().into()),
+        ("broken_off", report.interrupted.into()),
+        ("late_ps", report.max_lateness.get().into()),
+        ("packet_hops", report.packet_hops.into()),
+        ("sent_packets", report.sent.into()),
+        ("delivered_packets", report.delivered.into()),
+        ("replies", report.replies.into()),
+        ("dropped_packets", report.dropped.into()),
+        ("in_flight_packets", report.in_flight.into()),
+        ("retransmitted_packets", report.retransmitted.into()),
+        ("timeouts", report.timeouts.into()),
+        ("marks", report.marks.into()),
+        ("marks_taken", report.marks_carried.into()),
+        ("pauses", report.pauses.into()),
+        ("repaths", report.repaths.into()),
+        ("decisions", report.decisions.into()),
+        ("decisions_with_telemetry", report.decisions_with_telemetry.into()),
+        ("sent_bytes", report.sent_bytes.get().into()),
+        ("delivered_bytes", report.delivered_bytes.get().into()),
+    ])
 }
 
 /// Returns the name of a run's folder. A plan has one run per program.

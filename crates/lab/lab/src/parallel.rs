@@ -1,7 +1,13 @@
 //! Applies a function to many items on all cores.
 
+use std::sync::{Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
+
 /// With fewer items, threads cost more than they gain.
 const MIN_ITEMS: usize = 64;
+
+/// The most items that a thread takes at once. A thread whose core has other work takes fewer of them.
+const MAX_BLOCK: usize = 256;
 
 /// Returns the results in the order of the items.
 pub(crate) fn parallel_map<I: Sync, T: Send>(items: &[I], map: impl Fn(&I) -> T + Sync) -> Vec<T> {
@@ -9,12 +15,22 @@ pub(crate) fn parallel_map<I: Sync, T: Send>(items: &[I], map: impl Fn(&I) -> T 
     if items.len() < MIN_ITEMS || threads == 1 {
         return items.iter().map(map).collect();
     }
-    std::thread::scope(|scope| {
-        let map = &map;
-        let spawn = |items| scope.spawn(move || Iterator::map(<[I]>::iter(items), map).collect::<Vec<T>>());
-        let handles: Vec<_> = items.chunks(items.len().div_ceil(threads)).map(spawn).collect();
-        handles.into_iter().flat_map(|handle| handle.join().expect("the function does not panic")).collect()
-    })
+    let blocks = Mutex::new(items.chunks(items.len().div_ceil(threads).min(MAX_BLOCK)).enumerate());
+    let next_block = || blocks.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || {
+        let mut results: Vec<(usize, Vec<T>)> = Vec::new();
+        while let Some((number, items)) = next_block() {
+            results.push((number, items.iter().map(&map).collect()));
+        }
+        results
+    };
+    let mut results: Vec<(usize, Vec<T>)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let join = |thread: ScopedJoinHandle<'_, _>| thread.join().expect("the function does not panic");
+        threads.into_iter().flat_map(join).collect()
+    });
+    results.sort_unstable_by_key(|(number, _)| *number);
+    results.into_iter().flat_map(|(_, results)| results).collect()
 }
 
 #[cfg(test)]

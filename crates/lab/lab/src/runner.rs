@@ -30,7 +30,7 @@ use poseidon_plan::{Backend, Report};
 use poseidon_types::Picos;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 pub use task::{TaskReport, run_task};
 
 /// Options for running studies.
@@ -263,7 +263,7 @@ pub fn result_hash(runs: &[FinishedRun]) -> String {
     const CHUNK: usize = 4_096;
     let mut hasher = Sha256::new();
     for runs in runs.chunks(CHUNK) {
-        let to_text = |run: &FinishedRun| serde_json::to_string(&run.run.summary).unwrap_or_default();
+        let to_text = |run: &FinishedRun| serde_json::to_string(&*run.run.summary).unwrap_or_default();
         for (run, summary) in core::iter::zip(runs, parallel_map(runs, to_text)) {
             hasher.update(run.manifest.plan_hash.as_bytes());
             hasher.update(run.manifest.result_hash.as_bytes());
@@ -705,9 +705,9 @@ impl RunContext<'_> {
 
     fn finished_run(&self, task: &Task<'_>, summary: Summary, manifest: Manifest) -> FinishedRun {
         let run = RunSummary {
-            labels: task.cell.labels.clone(),
+            labels: task.cell.labels.as_slice().into(),
             seed: task.id.seed,
-            summary,
+            summary: Arc::new(summary),
             messages: self.store.messages(&task.study.name, &manifest.run_name()),
         };
         FinishedRun { study: task.study_index, run, manifest }

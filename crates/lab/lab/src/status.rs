@@ -3,7 +3,7 @@
 use crate::claims::{ClaimStatus, list_claims};
 use crate::manifest::{RunRequest, content_hash};
 use crate::scenario::{Label, ScenarioError};
-use crate::store::{FailedRun, SCENARIO_FILE, Store, StoreError};
+use crate::store::{FailedRun, SCENARIO_FILE, Store, StoreError, read_small_file};
 use crate::study::{Study, natural_order};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,7 +109,7 @@ fn read_study_status(store: &Store, name: &str, seeds: Option<u32>) -> Result<St
 }
 
 fn read_head(folder: &Path) -> Option<ManifestHead> {
-    serde_json::from_slice(&fs::read(folder.join("manifest.json")).ok()?).ok()
+    read_small_file(&folder.join("manifest.json"), |text| serde_json::from_slice(text).ok()).ok()?
 }
 
 fn count_runs(

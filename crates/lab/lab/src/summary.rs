@@ -5,6 +5,7 @@ use crate::samples::MessageStorage;
 use crate::scenario::Label;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The summary of one run. Metric names end with their unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -45,12 +46,12 @@ pub struct CollectiveSummary {
 /// The result of one run: its cell, seed, summary and message times.
 #[derive(Clone, Debug)]
 pub struct RunSummary {
-    /// The cell labels.
-    pub labels: Vec<Label>,
+    /// The cell labels, which the runs of a cell share.
+    pub labels: Arc<[Label]>,
     /// The seed.
     pub seed: u64,
     /// The metrics.
-    pub summary: Summary,
+    pub summary: Arc<Summary>,
     /// The completion times of the messages.
     pub messages: MessageStorage,
 }

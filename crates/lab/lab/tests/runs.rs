@@ -415,7 +415,7 @@ fn a_run_during_which_the_machine_paused_is_repeated() {
         let runs = runs.expect("the study runs");
         assert_eq!(*backend.runs.lock().expect(NOT_POISONED), attempts);
         assert_eq!(observer.warnings.lock().expect(NOT_POISONED).len(), warnings);
-        let lateness = runs[0].manifest.counters["late_ps"].as_u64();
+        let lateness = runs[0].manifest.counters.number("late_ps");
         assert_eq!(lateness == Some(1_000), paused_runs < 9, "{lateness:?}");
         fs::remove_dir_all(folder).unwrap();
     }

@@ -145,9 +145,8 @@ fn a_drain_lets_measured_messages_finish_under_the_same_load() {
     assert!(is_near(values["m.latency_p50_us"], 10_000.0, 0.01), "{values:?}");
     assert!(is_near(values["m.latency_p99_us"], 19_800.0, 0.01), "{values:?}");
     // The run ends when the last measured message finishes at 30 ms, before the end of the drain at 35 ms.
-    let ended = run.manifest.counters["ended_ps"].as_u64().expect("the counters have the end of the run")
-        as f64
-        / 1e9;
+    let ended =
+        run.manifest.counters.number("ended_ps").expect("the counters have the end of the run") as f64 / 1e9;
     assert!(is_near(ended, 30.0, 0.02), "{ended} ms");
     let MessageStorage::Loaded(samples) = run.run.messages.load().expect("message times are stored") else {
         panic!("the run has no message times");
@@ -187,9 +186,9 @@ fn run_with_messages(law: &str, seed: u64, finished: &[f32], unfinished: &[f32])
     phase.values.insert("m.messages".into(), finished.len() as f64);
     phase.values.insert("m.unfinished".into(), unfinished.len() as f64);
     RunSummary {
-        labels: vec![Label { sweep: "law".into(), value: law.into() }],
+        labels: [Label { sweep: "law".into(), value: law.into() }].into(),
         seed,
-        summary: Summary { phases: vec![phase], ..Summary::default() },
+        summary: Summary { phases: vec![phase], ..Summary::default() }.into(),
         messages: MessageStorage::Loaded(Arc::new(MessageSamples { selections: vec![selection] })),
     }
 }
@@ -345,8 +344,9 @@ fn figures_mark_and_explain_unreached_values() {
 #[test]
 fn series_notes_name_the_seed_and_panel_titles_differ() {
     let mut runs = [run_with_times_up_to("a", 1, 100, 0), run_with_times_up_to("a", 2, 100, 0)];
-    runs[0].summary.series.insert("m.x".into(), vec![(0.0, 1.0)]);
-    runs[0].summary.series.insert("m.y".into(), vec![(0.0, 1.0)]);
+    let series = &mut Arc::make_mut(&mut runs[0].summary).series;
+    series.insert("m.x".into(), vec![(0.0, 1.0)]);
+    series.insert("m.y".into(), vec![(0.0, 1.0)]);
     let scenario = scenario(
         "[[figure]]\ntitle = \"over time\"\nkind = \"series\"\nmetric = [\"m.x\", \"m.y\"]\nby = \"law\"\n\
          [[figure]]\ntitle = \"median\"\nkind = \"bars\"\nmetric = \"m.latency_p50_us\"\nby = \"law\"\n",
@@ -360,7 +360,7 @@ fn series_notes_name_the_seed_and_panel_titles_differ() {
 #[test]
 fn an_empty_chart_says_why() {
     let mut runs = [run_with_times_up_to("a", 1, 100, 0)];
-    runs[0].summary.series.insert("m.x".into(), vec![(0.0, 1.0)]);
+    Arc::make_mut(&mut runs[0].summary).series.insert("m.x".into(), vec![(0.0, 1.0)]);
     let scenario = scenario(
         "[[figure]]\ntitle = \"over time\"\nkind = \"series\"\nmetric = [\"m.x\", \"m.z\"]\nby = \"law\"\n\
          [[figure]]\ntitle = \"other cells\"\nkind = \"series\"\nmetric = \"m.x\"\nby = \"law\"\nwhere = { law = \"b\" }\n",

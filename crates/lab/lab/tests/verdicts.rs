@@ -28,7 +28,7 @@ fn run(cell: &str, seed: u64, phases: &[(&str, f64)]) -> RunSummary {
     RunSummary {
         labels: cell.split_whitespace().map(label).collect(),
         seed,
-        summary,
+        summary: summary.into(),
         messages: MessageStorage::None,
     }
 }

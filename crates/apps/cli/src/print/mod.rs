@@ -269,12 +269,12 @@ fn metric_values(
     is_selected: &dyn Fn(&str) -> bool,
 ) -> Result<BTreeMap<MetricRow, BTreeMap<String, MetricText>>, Failure> {
     let mut cells: Vec<Vec<Label>> = Vec::new();
+    let mut known_cells: BTreeSet<(&[Label], &str)> = BTreeSet::new();
     let mut names: BTreeSet<&str> = BTreeSet::new();
     for run in runs {
         for phase in &run.summary.phases {
-            let labels = with_phase(&run.labels, &phase.name);
-            if !cells.contains(&labels) {
-                cells.push(labels);
+            if known_cells.insert((&run.labels, &phase.name)) {
+                cells.push(with_phase(&run.labels, &phase.name));
             }
             names.extend(phase.values.keys().chain(phase.missing.keys()).map(String::as_str));
         }
@@ -305,16 +305,17 @@ fn metric_values(
 /// Prints the laws in use, and the packet and decision counters, summed over seeds.
 fn print_counters(runs: &[FinishedRun]) {
     let mut cells: Vec<(String, Vec<&FinishedRun>)> = Vec::new();
+    let mut positions: BTreeMap<&[Label], usize> = BTreeMap::new();
     // Metrics do not contain interrupted runs either.
     for run in runs.iter().filter(|run| !run.manifest.interrupted) {
-        let name = cell_name(&run.run.labels);
-        match cells.iter_mut().find(|(other, _)| *other == name) {
+        let position = *positions.entry(&run.run.labels).or_insert(cells.len());
+        match cells.get_mut(position) {
             Some((_, runs)) => runs.push(run),
-            None => cells.push((name, vec![run])),
+            None => cells.push((cell_name(&run.run.labels), vec![run])),
         }
     }
     let columns = CounterColumns {
-        has_marks: runs.iter().any(|run| run.manifest.counters["marks"].as_u64() > Some(0)),
+        has_marks: runs.iter().any(|run| run.manifest.counters.number("marks") > Some(0)),
         has_lateness: runs.iter().any(|run| lateness_ps(run) > 0),
     };
     let mut rows = vec![columns.header()];
@@ -336,7 +337,7 @@ fn have_equal_results(runs: &[&FinishedRun]) -> bool {
 
 /// Returns the largest scheduling delay of a run with real packets, in picoseconds.
 fn lateness_ps(run: &FinishedRun) -> u64 {
-    run.manifest.counters["late_ps"].as_u64().unwrap_or(0)
+    run.manifest.counters.number("late_ps").unwrap_or(0)
 }
 
 /// The optional columns of the counter table.
@@ -361,7 +362,7 @@ impl CounterColumns {
     /// Returns a cell's table row. `runs` contains the cell's runs.
     fn row(&self, cell: String, runs: &[&FinishedRun]) -> Vec<String> {
         let sum =
-            |key: &str| -> u64 { runs.iter().filter_map(|run| run.manifest.counters[key].as_u64()).sum() };
+            |key: &str| -> u64 { runs.iter().filter_map(|run| run.manifest.counters.number(key)).sum() };
         let (decisions, with_telemetry) = (sum("decisions"), sum("decisions_with_telemetry"));
         let telemetry_share = if decisions > 0 {
             format!("{:.0} %", 100.0 * with_telemetry as f64 / decisions as f64)

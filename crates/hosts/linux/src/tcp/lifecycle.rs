@@ -125,9 +125,13 @@ fn read_status() -> Result<TcpStatus, TcpError> {
     };
     let programs: Vec<_> = ProgInfoIter::default().collect();
     let option = programs.iter().find(|program| program.id == info.prog_id);
+    // Without CAP_SYS_ADMIN, the kernel lists no programs.
     let load_time = option.map(|program| program.load_time);
     Ok(TcpStatus {
-        uptime: machine_uptime()?.saturating_sub(load_time.unwrap_or_default()),
+        uptime: match load_time {
+            Some(load_time) => machine_uptime()?.saturating_sub(load_time),
+            None => pin_age(pins::OPTION)?,
+        },
         cgroup,
         is_attached,
         flows: read_flows()?.len(),
@@ -204,6 +208,14 @@ fn machine_uptime() -> Result<Duration, TcpError> {
     let text = fs::read_to_string(path).map_err(TcpError::file("reading", path))?;
     let seconds = text.split('.').next().and_then(|whole| whole.parse().ok()).unwrap_or(0);
     Ok(Duration::from_secs(seconds))
+}
+
+/// Returns the time since an object was pinned. A change of the clock of the machine changes it too.
+fn pin_age(name: &str) -> Result<Duration, TcpError> {
+    let path = pins::path(name);
+    let pinned = fs::metadata(&path).and_then(|file| file.modified());
+    let pinned = pinned.map_err(TcpError::file("reading the time of", &path))?;
+    Ok(pinned.elapsed().unwrap_or_default())
 }
 
 /// The Rust counterpart of `struct poseidon_totals`.

@@ -293,9 +293,9 @@ mod tests {
         };
         let summary = Summary { phases: vec![phase("one"), phase("two")], ..Summary::default() };
         RunSummary {
-            labels: vec![Label { sweep: "n".into(), value: n.into() }],
+            labels: [Label { sweep: "n".into(), value: n.into() }].into(),
             seed,
-            summary,
+            summary: summary.into(),
             messages: MessageStorage::None,
         }
     }

@@ -182,9 +182,9 @@ fn run_with_values(
     let mut phases: Vec<PhaseSummary> = phases.into_iter().map(phase).collect();
     phases.sort_by_key(|phase| order.iter().position(|known| known.name == phase.name));
     RunSummary {
-        labels: labels.to_vec(),
+        labels: labels.into(),
         seed,
-        summary: Summary { phases, ..Summary::default() },
+        summary: Summary { phases, ..Summary::default() }.into(),
         messages: MessageStorage::None,
     }
 }

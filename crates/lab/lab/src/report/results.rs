@@ -2,6 +2,7 @@
 
 use super::{ReportError, StudyReport};
 use crate::judge::Outcome;
+use crate::parallel::parallel_map;
 use crate::store::{FinishedRun, SCENARIO_FILE, Store, StoreError};
 use crate::study::{Study, natural_order};
 use std::fs;
@@ -28,6 +29,18 @@ impl Results {
             results.studies.push(study);
         }
         Ok(results)
+    }
+
+    /// Loads the message times of all complete runs. Otherwise, each use of them reads the files again.
+    pub fn load_messages(&mut self) -> Result<(), ReportError> {
+        let messages = parallel_map(&self.runs, |run| match run.manifest.interrupted {
+            true => Ok(run.run.messages.clone()),
+            false => run.run.messages.load(),
+        });
+        for (run, messages) in self.runs.iter_mut().zip(messages) {
+            run.run.messages = messages?;
+        }
+        Ok(())
     }
 
     /// Returns the runs of one study.
