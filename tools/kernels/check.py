@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Boots Debian's kernels in QEMU and runs `poseidon doctor` and the tests that need a kernel in each of them.
 
-    check.py [--json] [--kernel VERSION]... [--only TEST]... [--accel NAME] [--keep FOLDER]
+    check.py [--json] [--kernel VERSION]... [--only TEST]... [--accel NAME] [--guests N] [--keep FOLDER]
 
 VERSION is the start of a kernel version, such as 6.1; by default 6.1 and 6.12. The newest package linux-image-amd64 with that
 version is fetched from the machine's Debian mirrors and bookworm-backports, with an apt configuration in target/kernels: the
 configuration and the packages of the machine do not change. --accel is QEMU's accelerator: tcg, which needs no hardware, or kvm.
---only runs the tests whose names contain TEST. --keep keeps the consoles of the guests in FOLDER.
+--only runs the tests whose names contain TEST. All kernels run at the same time, each in N guests (2) that share its tests. --keep keeps the consoles of the guests in FOLDER.
 
 A guest has no disk. Its initramfs contains the kernel's network modules, the tests and `poseidon` from target/debug, and the
 programs of this machine that they start, with their libraries. The time of a guest counts executed instructions, one per
-nanosecond. Real packets are therefore not late, however slow or busy this machine is.
+nanosecond. Real packets are therefore not late, however slow or busy this machine is. The tests that send a million
+packets one by one send a twentieth.
 
 doctor decides which tests run in a guest: the tests of a part (TCP, switch, RPM) that doctor calls missing are left out. In their
 place, the command of the part must fail with a message that names the missing kernel features. A test on real packets runs at
@@ -30,6 +31,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -74,7 +76,7 @@ MODULES = """veth tun dummy ifb sch_tbf sch_htb sch_ingress sch_fq cls_bpf act_b
 tcp_dctcp tcp_bbr""".split()
 
 INIT = """#!/bin/sh
-export PATH=/usr/sbin:/usr/bin HOME=/root LC_ALL=C.UTF-8 RUST_BACKTRACE=0
+export PATH=/usr/sbin:/usr/bin HOME=/root LC_ALL=C.UTF-8 RUST_BACKTRACE=0 POSEIDON_TEST_DIVISOR=20
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
@@ -311,7 +313,7 @@ def boot(image, initramfs, accel, console):
     """Yields the lines of the guest's console, with the seconds since the start."""
     clock = ["-icount", "shift=0,sleep=off"] if accel == "tcg" else []
     processor = "max" if accel == "tcg" else "host"
-    command = ["qemu-system-x86_64", "-accel", accel, "-cpu", processor, *clock, "-smp", "2", "-m", "3072", "-nographic", "-no-reboot"]
+    command = ["qemu-system-x86_64", "-accel", accel, "-cpu", processor, *clock, "-smp", "2", "-m", "2048", "-nographic", "-no-reboot"]
     command += ["-nodefaults", "-serial", "stdio", "-kernel", image, "-initrd", initramfs]
     command += ["-append", "console=ttyS0 panic=-1 quiet loglevel=4 random.trust_cpu=on mitigations=off"]
     start = time.monotonic()
@@ -332,7 +334,7 @@ def boot(image, initramfs, accel, console):
         process.wait()
 
 
-def watch(lines):
+def watch(lines, title):
     """Reads a guest's console: outputs, codes and times of all commands."""
     results, left_out, warnings, current, booted, ended = {}, [], [], None, None, False
     for seconds, line in lines:
@@ -350,7 +352,7 @@ def watch(lines):
         elif words[1] == "end":
             current["code"] = int(words[3])
             current["seconds"] += seconds - current["began"]
-            note(f"  {words[2]}: {'passed' if words[3] == '0' else 'exit code ' + words[3]}, {seconds - current['began']:.0f} s")
+            note(f"{title}: {words[2]}: {'passed' if words[3] == '0' else 'exit code ' + words[3]}, {seconds - current['began']:.0f} s")
             current = None
         elif words[1] == "left-out":
             left_out.append(words[2])
@@ -363,9 +365,12 @@ def watch(lines):
     return results, left_out, warnings, booted, ended
 
 
-def judge(version, results, left_out, warnings, booted, ended, seconds):
+def judge(version, results, left_out, warnings, booted, ended):
     """Returns the row of a kernel."""
-    doctor = json.loads("\n".join(results["doctor"]["output"]))
+    try:
+        doctor = json.loads("\n".join(results["doctor"]["output"]))
+    except (KeyError, ValueError) as error:
+        raise Failure(f"{version}: `poseidon doctor --json` printed no report: {results.get('doctor')}") from error
     missing = [check for check in doctor["checks"] if check["state"] == "missing" and set(check["needed_by"]) & set(COMMANDS)]
     tests = {name: result for name, result in results.items() if ":" in name and not name.startswith("refused:")}
     failed = [name for name, result in tests.items() if result["code"] != 0]
@@ -381,7 +386,6 @@ def judge(version, results, left_out, warnings, booted, ended, seconds):
     return {
         "kernel": version,
         "boot_s": round(booted, 1),
-        "seconds": round(seconds),
         "ended": ended,
         "can": {part: state for part, state in doctor["can"].items() if part != "build"},
         "lacks": [{"check": check["name"], "since": check.get("since"), "says": check["says"]} for check in missing],
@@ -394,19 +398,34 @@ def judge(version, results, left_out, warnings, booted, ended, seconds):
     }
 
 
-def check(kernel, base, tests, folder, accel):
+def run_guest(kernel, root, tests, accel, console):
+    """Boots a guest that runs these tests. Returns what `watch` returns."""
     (image,) = (kernel / "boot").glob("vmlinuz-*")
-    root = folder / "root"
-    shutil.copytree(base, root, symlinks=True)
-    version = add_modules(kernel, root)
     (root / "run-tests").write_text(script(tests))
-    archive(root, folder / "initramfs")
+    archive(root, console.with_suffix(".initramfs"))
     shutil.rmtree(root)
-    note(f"{version}: {len(tests)} tests with -accel {accel}")
+    title = kernel.name.removeprefix("linux-image-").split("_")[0]
+    return watch(boot(image, console.with_suffix(".initramfs"), accel, console), title)
+
+
+def check(kernel, base, tests, folder, accel, guests):
+    """Runs the tests in guests at the same time. Returns the row of a kernel."""
     start = time.monotonic()
-    row = judge(version, *watch(boot(image, folder / "initramfs", accel, folder / f"{version}.console")), time.monotonic() - start)
-    row["seconds"] = round(time.monotonic() - start)
-    return row
+    programs = sorted({program for program, _, _ in tests}, key=list(PROGRAMS).index)
+    shares = [[test for test in tests if programs.index(test[0]) % guests == guest] for guest in range(guests)]
+    roots = [folder / f"{kernel.name}-{guest}" for guest in range(guests)]
+    consoles = [folder / f"{kernel.name}-{guest}.console" for guest in range(guests)]
+    for root in roots:
+        shutil.copytree(base, root, symlinks=True)
+        version = add_modules(kernel, root)
+    note(f"{version}: {len(tests)} tests with -accel {accel}")
+    with ThreadPoolExecutor() as pool:
+        ends = list(pool.map(run_guest, [kernel] * guests, roots, shares, [accel] * guests, consoles))
+    results = {name: result for results, *_ in reversed(ends) for name, result in results.items()}
+    left_out = [name for _, names, *_ in ends for name in names]
+    warnings = [text for _, _, texts, *_ in ends for text in texts]
+    row = judge(version, results, left_out, warnings, max(booted for *_, booted, _ in ends), all(ended for *_, ended in ends))
+    return row | {"accel": accel, "seconds": round(time.monotonic() - start)}
 
 
 def is_good(row):
@@ -419,6 +438,7 @@ def main():
     parser.add_argument("--kernel", action="append", metavar="VERSION", help="the start of a kernel version")
     parser.add_argument("--only", action="append", default=[], metavar="TEST", help="only tests whose names contain TEST")
     parser.add_argument("--accel", default="tcg", help="QEMU's accelerator")
+    parser.add_argument("--guests", type=int, default=2, metavar="N", help="guests per kernel")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the guests' consoles here")
     options = parser.parse_args()
     tools = ["qemu-system-x86_64", "cpio", "strip", "ldd", "depmod", "apt-get", "dpkg-deb", "cargo"]
@@ -433,13 +453,13 @@ def main():
         kernels = [apt.fetch(version) for version in options.kernel or KERNELS]
         built = build_tests()
         tests = [(program, name, built[program]) for program, name in list_tests(built, options.only)]
-        rows = []
-        with tempfile.TemporaryDirectory(prefix="poseidon-kernels-") as temporary:
+        with tempfile.TemporaryDirectory(prefix="poseidon-kernels-") as temporary, ThreadPoolExecutor() as pool:
             base = Path(temporary, "base")
             make_root(base, built)
-            for kernel in kernels:
-                rows.append(check(kernel, base, tests, Path(temporary), options.accel))
-                print(json.dumps(rows[-1], indent=None if options.json else 2), flush=True)
+            rows = pool.map(lambda kernel: check(kernel, base, tests, Path(temporary), options.accel, options.guests), kernels)
+            rows = list(rows)
+            for row in rows:
+                print(json.dumps(row, indent=None if options.json else 2), flush=True)
             if options.keep:
                 options.keep.mkdir(parents=True, exist_ok=True)
                 for console in Path(temporary).glob("*.console"):
