@@ -128,11 +128,13 @@ impl KernelFeature {
         let found = match self {
             Self::TcpStructOps => "no struct bpf_struct_ops_tcp_congestion_ops".to_owned(),
             Self::StructOpsLink => "no attach type BPF_STRUCT_OPS".to_owned(),
-            Self::CongControlArguments => format!("cong_control has {}", types.cong_control_arguments),
+            Self::CongControlArguments => {
+                format!("cong_control has {} arguments", types.cong_control_arguments)
+            }
             Self::CastToKernCtx => "no function bpf_cast_to_kern_ctx".to_owned(),
             Self::QueueTracepoints => "no tracepoints qdisc_enqueue and qdisc_dequeue".to_owned(),
         };
-        Err(format!("{found}; in Linux {} and later", self.since()))
+        Err(format!("{found}; Linux {} and later have it", self.since()))
     }
 }
 
@@ -227,7 +229,7 @@ mod tests {
         let finding = |feature: KernelFeature| feature.finding(&LINUX_6_1);
         assert_eq!(
             finding(KernelFeature::CongControlArguments),
-            Err("cong_control has 2; in Linux 6.10 and later".to_owned())
+            Err("cong_control has 2 arguments; Linux 6.10 and later have it".to_owned())
         );
         assert_eq!(finding(KernelFeature::QueueTracepoints), Ok("in this kernel".to_owned()));
         for feature in KernelFeature::ALL {
