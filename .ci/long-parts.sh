@@ -142,7 +142,7 @@ part slurm 10 command 'root slurm'
 part many_results 10 command ''
 part monitoring 5 command 'root prometheus'
 part packages 5 debs 'root release_tools systemd_nspawn'
-part kernels 20 '' qemu
+part kernels 30 '' qemu
 part release_twice 25 '' release_tools
 part python_package 15 '' python_tools
 part python_equality 15 python python_tools
