@@ -70,7 +70,7 @@ TEST_SECONDS, GUEST_SECONDS = 900, 3600
 
 # What the tests, `poseidon` and the guest's /init start.
 TOOLS = """sh cat chmod chrt dmesg echo env ethtool false grep id insmod ip kmod ls mkdir modprobe mount nice nsenter ps rm rmdir sed
-setpriv sleep stat sync sysctl tc taskset timeout touch true umount uname unshare""".split()
+setpriv sleep ss stat sync sysctl tc taskset timeout touch true umount uname unshare""".split()
 PACKAGES = "coreutils ethtool iproute2 kmod procps util-linux"
 FOLDERS = "dev etc proc root run sys tmp usr/bin usr/lib usr/lib64 usr/sbin var".split()
 # The kernel's modules that the tests load.
