@@ -106,6 +106,7 @@ lacks_release_tools() {
         return 1
     }
 }
+lacks_qemu() { lacks_programs 'qemu-system-x86 cpio binutils kmod' qemu-system-x86_64 cpio strip depmod; }
 lacks_prometheus() { lacks_programs prometheus prometheus promtool; }
 
 lacks_python_tools() {
@@ -141,6 +142,7 @@ part slurm 10 command 'root slurm'
 part many_results 10 command ''
 part monitoring 5 command 'root prometheus'
 part packages 5 debs 'root release_tools systemd_nspawn'
+part kernels 30 '' qemu
 part release_twice 25 '' release_tools
 part python_package 15 '' python_tools
 part python_equality 15 python python_tools
@@ -183,6 +185,7 @@ run_slurm() { "${as_root[@]}" tools/cluster/check.py --json; }
 run_many_results() { tools/cluster/many.py --json; }
 run_monitoring() { "${as_root[@]}" tools/monitoring/check.py --json; }
 run_packages() { "${as_root[@]}" tools/packages/check.py --json; }
+run_kernels() { tools/kernels/check.py --json --keep "$out/kernels"; }
 run_release_twice() { tools/packages/two-folders --only binary --only deb --only image; }
 run_python_package() { .ci/python --whole; }
 run_python_equality() {

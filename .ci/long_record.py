@@ -291,6 +291,28 @@ def packages(text):
     }
 
 
+def kernels(text):
+    rows = objects(text)
+    if not rows:
+        raise NoFigures("no kernel was tested")
+    figures = {}
+    for row in rows:
+        name = "Linux " + ".".join(row["kernel"].split(".")[:2])
+        figures |= {
+            f"{name}: tests passed": row["passed"],
+            f"{name}: tests failed": len(row["failed"]),
+            f"{name}: tests left out": len(row["left_out"]),
+            f"{name}: parts that work": sum(state == "ok" for state in row["can"].values()),
+            f"{name}: missing features": sum(check["since"] is not None for check in row["lacks"]),
+            f"{name}: commands that do not name them": len(row["vague"]),
+            f"{name}: kernel warnings": len(row["warnings"]),
+            f"{name}: tests that passed at a later attempt": row["repeated"],
+            f"{name}: boot s": row["boot_s"],
+            f"{name}: whole s": row["seconds"],
+        }
+    return figures
+
+
 def release_twice(text):
     same = re.findall(r"^two-folders: the same bytes: (\S+), (\d+) bytes$", text, re.M)
     if not same:
@@ -344,6 +366,7 @@ TRANSFER = 'docs/cost.md, "A TCP transfer"'
 RATIO = "crates/hosts/quic/examples/ratio/main.rs, GOODPUT and CPU; docs/howto/quic.md has 0.97 and 1.04"
 TESTBED = "crates/hosts/quic/tests/testbed.rs"
 PACKAGES = "docs/howto/install.md"
+KERNELS = 'docs/reference/linux.md, "Kernels"'
 PYTHON = 'docs/howto/python.md, "The wheel"'
 LAWS = 'docs/howto/ns3.md, "Comparison with our simulator": 5 % of the fair share, 10 % of the queue'
 
@@ -610,6 +633,22 @@ PARTS = {
             at_most("enabled or running after disabling", 0, PACKAGES),
             at_most("files left after the purge", 0, PACKAGES),
             at_most("pins left after the purge", 0, PACKAGES),
+        ],
+    },
+    "kernels": {
+        "what": "the BPF programs and their tests in Debian's kernels 6.1 and 6.12, in QEMU",
+        "figures": kernels,
+        "exit codes": [0, 1],
+        "marks": [
+            at_least("Linux 6.1: tests passed", 2, KERNELS),
+            *(at_most(f"Linux {version}: tests failed", 0, KERNELS) for version in ("6.1", "6.12")),
+            at_least("Linux 6.1: missing features", 3, f"{KERNELS}: doctor names them"),
+            at_most("Linux 6.1: commands that do not name them", 0, KERNELS),
+            at_least("Linux 6.12: tests passed", 24, f"{KERNELS}: every test of .ci/linux but those of the testbed"),
+            at_most("Linux 6.12: tests left out", 0, KERNELS),
+            at_least("Linux 6.12: parts that work", 4, f"{KERNELS}: tcp, switch, rpm and testbed"),
+            at_most("Linux 6.12: missing features", 0, KERNELS),
+            *(at_most(f"Linux {version}: kernel warnings", 0, KERNELS) for version in ("6.1", "6.12")),
         ],
     },
     "release_twice": {

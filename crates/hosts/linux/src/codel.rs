@@ -204,7 +204,7 @@ pub struct KernelReplay {
 impl KernelReplay {
     /// Loads the program. A loaded program has passed the verifier.
     pub fn load() -> Result<Self, KernelError> {
-        Ok(Self { object: LoadedObject::load(&OBJECT.0, None)? })
+        Ok(Self { object: LoadedObject::load(&OBJECT.0, &[], None)? })
     }
 
     /// Replays packets through an empty queue, in as many batches as necessary.

@@ -10,6 +10,7 @@
 //! The checks load programs into the kernel and unload them, create queues in a temporary network namespace, and create
 //! and remove a cgroup. They remove everything they create.
 
+use crate::kernel_features::{KernelFeature, KernelTypes, KernelVersion, NEWER_KERNEL};
 use crate::mount_namespace::mount_point;
 use crate::{KernelReplay, peers, rpm, switch, tcp};
 use core::fmt;
@@ -59,6 +60,8 @@ pub struct Check {
     pub purpose: &'static str,
     /// What to install or change if the item is missing.
     pub remedy: &'static str,
+    /// The first version of Linux that has the item, if it is a feature of the kernel.
+    pub since: Option<KernelVersion>,
     /// The features that need the item. Empty if the check is only informative.
     pub needed_by: &'static [Feature],
 }
@@ -79,6 +82,7 @@ pub fn run_checks() -> Vec<Check> {
     let previous = libbpf_rs::set_print(None);
     let permissions = Permissions::current();
     let mut checks = check_machine(&permissions);
+    checks.extend(check_kernel_features());
     checks.extend(check_bpf(&permissions));
     checks.extend(check_file_systems(&permissions));
     checks.extend(check_network(&permissions));
@@ -97,8 +101,6 @@ const BUILD: &[Feature] = &[Feature::Build];
 const NONE: &[Feature] = &[];
 
 const RUN_AS_ROOT: &str = "run as root: sudo poseidon doctor";
-const NEWER_KERNEL: &str =
-    "boot a newer kernel; on Debian 12: apt-get install -t bookworm-backports linux-image-amd64";
 
 /// A program in the `PATH`.
 struct Tool {
@@ -172,7 +174,7 @@ fn check(
         Err(Problem::Missing(finding)) => (State::Missing, finding),
         Err(Problem::NotTried(finding)) => (State::NotTried, finding),
     };
-    Check { name, state, finding, purpose, remedy, needed_by }
+    Check { name, state, finding, purpose, remedy, since: None, needed_by }
 }
 
 /// The process's permissions.
@@ -227,7 +229,7 @@ fn check_machine(permissions: &Permissions) -> Vec<Check> {
         check(
             "kernel",
             NONE,
-            "routers need Linux 6.2, TCP needs Linux 6.10; the checks below try both",
+            "ports need Linux 6.2, and TCP needs Linux 6.10; the checks below look for each feature",
             NEWER_KERNEL,
             kernel,
         ),
@@ -240,6 +242,29 @@ fn check_machine(permissions: &Permissions) -> Vec<Check> {
             btf,
         ),
     ]
+}
+
+/// Looks for the features that older kernels lack. This needs no permissions.
+fn check_kernel_features() -> Vec<Check> {
+    let types = KernelTypes::current();
+    let check_feature = |feature: KernelFeature| {
+        let result = match &types {
+            Ok(types) => feature.finding(types).map_err(Problem::Missing),
+            Err(error) => Err(Problem::NotTried(format!("the kernel's types: {error}"))),
+        };
+        let needed_by = match feature {
+            KernelFeature::TcpStructOps
+            | KernelFeature::StructOpsLink
+            | KernelFeature::CongControlArguments => TCP,
+            KernelFeature::CastToKernCtx => PORTS,
+            KernelFeature::QueueTracepoints => TESTBED,
+        };
+        Check {
+            since: Some(feature.since()),
+            ..check(feature.name(), needed_by, feature.purpose(), NEWER_KERNEL, result)
+        }
+    };
+    KernelFeature::ALL.map(check_feature).into()
 }
 
 /// Checks that the kernel always runs our programs.

@@ -27,6 +27,7 @@
 //! | [`codel`] | RPM's marking policy, tested against the Rust policies: `bpf/codel.h` |
 //! | [`sojourn`] | queueing delays, measured with kernel tracepoints: `bpf/sojourn.bpf.c` |
 //! | [`port`], [`metrics`] | a router port, and its metrics for monitoring |
+//! | [`kernel_features`] | the features that older kernels lack |
 //! | [`doctor`] | checks which features this machine supports |
 //! | `examples/cost`, `bpf/feed.bpf.c` | measures the cost: packets per second, CPU per byte, ns per call |
 //!
@@ -52,6 +53,7 @@
 pub mod codel;
 pub mod doctor;
 pub mod flow;
+pub mod kernel_features;
 pub mod kernel_replay;
 mod maps;
 pub mod metrics;

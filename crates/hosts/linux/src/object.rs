@@ -1,5 +1,6 @@
 //! Opens, configures and loads BPF objects.
 
+use crate::kernel_features::{KernelFeature, NEWER_KERNEL};
 use core::fmt;
 use core::time::Duration;
 use libbpf_rs::{ErrorKind, MapHandle, MapType, Object, ObjectBuilder, OpenObject};
@@ -22,6 +23,13 @@ const LOAD_PAUSE: Duration = Duration::from_millis(20);
 pub enum KernelError {
     /// This process is not permitted to load BPF programs.
     NotPermitted,
+    /// The kernel is too old, or was built without a feature.
+    MissingFeatures {
+        /// The features that the kernel lacks.
+        features: Vec<KernelFeature>,
+        /// The kernel's release, such as `6.1.0-56-amd64`.
+        release: String,
+    },
     /// The kernel refused an operation.
     Refused {
         /// The operation, such as "loading the programs".
@@ -116,6 +124,14 @@ impl fmt::Display for KernelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotPermitted => f.write_str("loading BPF programs is not permitted; run as root"),
+            Self::MissingFeatures { features, release } => {
+                write!(f, "this kernel, {release}, lacks ")?;
+                for (index, feature) in features.iter().enumerate() {
+                    let separator = if index == 0 { "" } else { ", " };
+                    write!(f, "{separator}{} (Linux {})", feature.name(), feature.since())?;
+                }
+                write!(f, "; {NEWER_KERNEL}")
+            }
             // The alternate format prints the whole chain of causes.
             Self::Refused { operation, error } => write!(f, "the kernel refused {operation}: {error:#}"),
             Self::ObjectMismatch { missing } => {
@@ -158,6 +174,17 @@ mod tests {
     fn other_errors_are_returned_at_once() {
         assert_eq!(run(&["EACCES"]), (Err("EACCES"), 1));
         assert_eq!(run(&["EAGAIN", "EINVAL"]), (Err("EINVAL"), 2));
+    }
+
+    #[test]
+    fn missing_features_are_named_with_their_version() {
+        let features = vec![KernelFeature::StructOpsLink, KernelFeature::CongControlArguments];
+        let error = KernelError::MissingFeatures { features, release: "6.1.0-56-amd64".to_owned() };
+        assert_eq!(
+            error.to_string(),
+            "this kernel, 6.1.0-56-amd64, lacks struct_ops link (Linux 6.4), cong_control with four arguments \
+             (Linux 6.10); boot a newer kernel; on Debian 12: apt-get install -t bookworm-backports linux-image-amd64"
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! network namespace with `net.ipv4.tcp_congestion_control`. Sockets keep it until they close. `bpf/swift.h` and
 //! `bpf/dctcp.bpf.c` describe the algorithms.
 
+use crate::kernel_features::{self, KernelFeature};
 use crate::object::{AlignedBytes, KernelError, load_object, set_initial_value};
 use core::fmt;
 use libbpf_rs::{ErrorKind, Link, MapCore as _, Object};
@@ -48,13 +49,19 @@ impl Peer {
     /// Registers Swift for paths with `hops` switches. The default `params` are meant for 200 Gbps.
     pub fn swift(params: &SwiftParams, hops: u8) -> Result<Self, PeerError> {
         let flow = SwiftFlow::new(params, hops)?;
-        Ok(Self { name: "swift", _registration: register("swift", &SWIFT.0, flow.as_bytes())? })
+        Ok(Self {
+            name: "swift",
+            _registration: register("swift", &SWIFT.0, kernel_features::TCP, flow.as_bytes())?,
+        })
     }
 
     /// Registers DCTCP (RFC 8257). Both ends must select it before they connect or listen, because DCTCP negotiates
     /// ECN.
     pub fn dctcp() -> Result<Self, PeerError> {
-        Ok(Self { name: "dctcp", _registration: register("dctcp", &DCTCP.0, &[])? })
+        Ok(Self {
+            name: "dctcp",
+            _registration: register("dctcp", &DCTCP.0, kernel_features::WINDOW_CONTROL, &[])?,
+        })
     }
 
     /// Returns the name for `setsockopt`.
@@ -154,12 +161,17 @@ fn saturate_to_u32(x: u64) -> u32 {
 
 /// Checks that the kernel accepts DCTCP, then unloads it.
 pub(crate) fn try_loading_dctcp() -> Result<(), PeerError> {
-    load(&DCTCP.0, &[]).map(drop)
+    load(&DCTCP.0, kernel_features::WINDOW_CONTROL, &[]).map(drop)
 }
 
 /// Loads an object with the given settings and registers its congestion control.
-fn register(name: &'static str, object: &[u8], settings: &[u8]) -> Result<Link, PeerError> {
-    let mut object = load(object, settings)?;
+fn register(
+    name: &'static str,
+    object: &[u8],
+    needed: &[KernelFeature],
+    settings: &[u8],
+) -> Result<Link, PeerError> {
+    let mut object = load(object, needed, settings)?;
     let mut map = object.maps_mut().find(|map| map.name() == name);
     let map = map.as_mut().ok_or(PeerError::Kernel(KernelError::ObjectMismatch { missing: name }))?;
     map.attach_struct_ops().map_err(|error| match error.kind() {
@@ -170,7 +182,8 @@ fn register(name: &'static str, object: &[u8], settings: &[u8]) -> Result<Link, 
     })
 }
 
-fn load(object: &[u8], settings: &[u8]) -> Result<Object, PeerError> {
+fn load(object: &[u8], needed: &[KernelFeature], settings: &[u8]) -> Result<Object, PeerError> {
+    kernel_features::require(needed).map_err(PeerError::Kernel)?;
     let configure = |object: &mut _| {
         if settings.is_empty() { Ok(()) } else { set_initial_value(object, "settings", settings) }
     };

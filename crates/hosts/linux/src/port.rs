@@ -15,6 +15,7 @@
 //! without counting them. Adding or deleting a filter drops no packets. To attach and detach programs under traffic,
 //! add clsact beforehand. Removing our last filter deletes clsact only if we added it.
 
+use crate::kernel_features::{self, KernelFeature};
 use crate::mount_namespace::{MountNamespaceError, with_bpf_file_system};
 use crate::object::{KernelError, load_object, refused, set_initial_value};
 use crate::pin_folder;
@@ -228,9 +229,14 @@ pub(crate) struct LoadedObject {
 }
 
 impl LoadedObject {
-    /// Loads an object. If `test_backlog` is given, the programs use it as the queue length in bytes, instead of
+    /// Loads an object that needs the kernel features `needed`. If `test_backlog` is given, the programs use it as the queue length in bytes, instead of
     /// reading the real queue.
-    pub(crate) fn load(bytes: &[u8], test_backlog: Option<u32>) -> Result<Self, KernelError> {
+    pub(crate) fn load(
+        bytes: &[u8],
+        needed: &[KernelFeature],
+        test_backlog: Option<u32>,
+    ) -> Result<Self, KernelError> {
+        kernel_features::require(needed)?;
         let object = load_object(bytes, |object| match test_backlog {
             Some(backlog) => set_initial_value(object, ".rodata.test", &backlog.to_ne_bytes()),
             None => Ok(()),

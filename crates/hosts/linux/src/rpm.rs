@@ -18,6 +18,7 @@
 //! ```
 
 use crate::codel::{self, Codel};
+use crate::kernel_features;
 use crate::maps::PortMaps;
 use crate::object::{AlignedBytes, KernelError};
 use crate::port::{AttachmentKind, Device, Hook, LoadedObject, PortError, StalePin, ns_per_mib};
@@ -161,7 +162,7 @@ impl Rpm {
     pub fn attach(device: &str, options: Options) -> Result<Self, PortError> {
         let device = Device::find(device)?;
         let rate = device.rate(options.rate)?;
-        let object = LoadedObject::load(&OBJECT.0, None)?;
+        let object = LoadedObject::load(&OBJECT.0, kernel_features::PORT, None)?;
         let maps = PortMaps::<Config>::from_object(&object)?;
         maps.write_config(&Config {
             bits_per_second: rate.get(),
@@ -219,7 +220,7 @@ pub fn remove_stale_pins() -> Result<Vec<StalePin>, PortError> {
 
 /// Checks that the kernel accepts the programs, then unloads them.
 pub(crate) fn try_loading() -> Result<(), KernelError> {
-    LoadedObject::load(&OBJECT.0, None).map(drop)
+    LoadedObject::load(&OBJECT.0, kernel_features::PORT, None).map(drop)
 }
 
 /// The programs, loaded without a port. Tests and benchmarks pass packets to them one by one.
@@ -234,7 +235,7 @@ impl Offline {
     /// Loads the programs. Marks expire after `mark_lifetime`, which is rounded down to units of 1.05 ms.
     pub fn load(codel: &Codel, direction: Direction, mark_lifetime: Nanos) -> Result<Self, KernelError> {
         // With a backlog of 2^20 bytes, the delay equals `ns_per_mib`.
-        let object = LoadedObject::load(&OBJECT.0, Some(1 << 20))?;
+        let object = LoadedObject::load(&OBJECT.0, kernel_features::PORT, Some(1 << 20))?;
         let maps = PortMaps::<Config>::from_object(&object)?;
         let config = Box::new(Config {
             bits_per_second: 0,

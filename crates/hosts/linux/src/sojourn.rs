@@ -10,6 +10,7 @@
 //! # Ok::<(), poseidon_linux::port::PortError>(())
 //! ```
 
+use crate::kernel_features;
 use crate::object::{AlignedBytes, KernelError, refused};
 use crate::port::{Device, LoadedObject, PortError, current_netns};
 use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle};
@@ -69,7 +70,7 @@ struct RawQueueStats {
 impl SojournMonitor {
     /// Starts monitoring the queues of `ports`.
     pub fn attach(ports: &[Port]) -> Result<Self, KernelError> {
-        let object = LoadedObject::load(&OBJECT.0, None)?;
+        let object = LoadedObject::load(&OBJECT.0, kernel_features::SOJOURN, None)?;
         let watched = object.map("watched")?;
         for port in ports {
             let empty = RawQueueStats::default();

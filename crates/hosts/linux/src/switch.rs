@@ -20,6 +20,7 @@
 //! # Ok::<(), poseidon_linux::port::PortError>(())
 //! ```
 
+use crate::kernel_features;
 use crate::maps::PortMaps;
 use crate::metrics::{DelayHistogram, write_delays};
 use crate::object::{AlignedBytes, KernelError};
@@ -117,7 +118,7 @@ impl Switch {
     pub fn attach(device: &str, options: Options) -> Result<Self, PortError> {
         let device = Device::find(device)?;
         let config = Config::new(device.rate(options.rate)?, options.stamps)?;
-        let object = LoadedObject::load(&OBJECT.0, None)?;
+        let object = LoadedObject::load(&OBJECT.0, kernel_features::PORT, None)?;
         let maps = PortMaps::<Config>::from_object(&object)?;
         maps.write_config(&config)?;
         KIND.attach(&object, &device)?;
@@ -174,7 +175,7 @@ pub fn remove_stale_pins() -> Result<Vec<StalePin>, PortError> {
 
 /// Checks that the kernel accepts the program, then unloads it.
 pub(crate) fn try_loading() -> Result<(), KernelError> {
-    LoadedObject::load(&OBJECT.0, None).map(drop)
+    LoadedObject::load(&OBJECT.0, kernel_features::PORT, None).map(drop)
 }
 
 /// The program, loaded without a port. Tests and benchmarks pass packets to it one by one.
@@ -188,7 +189,7 @@ impl Offline {
     /// Loads the program.
     pub fn load() -> Result<Self, KernelError> {
         // With a backlog of 2^20 bytes, the delay equals `ns_per_mib`.
-        let object = LoadedObject::load(&OBJECT.0, Some(1 << 20))?;
+        let object = LoadedObject::load(&OBJECT.0, kernel_features::PORT, Some(1 << 20))?;
         let maps = PortMaps::<Config>::from_object(&object)?;
         Ok(Self { object, maps })
     }

@@ -4,8 +4,8 @@
 mod packets;
 
 use packets::{
-    Flow, TCP, UDP, byte, corrupt, datagram_with_shim, find_offsets, has_valid_checksum, segment_with_option,
-    word_at,
+    Flow, TCP, UDP, byte, corrupt, datagram_with_shim, find_offsets, has_valid_checksum, packet_count,
+    segment_with_option, word_at,
 };
 use poseidon_linux::codel::Codel;
 use poseidon_linux::rpm::{Direction, Offline};
@@ -172,13 +172,13 @@ fn udp_is_marked_forward() {
 #[test]
 #[ignore = "needs root and a kernel with BPF: .ci/linux"]
 fn malformed_packets_change_only_in_mark_bits() {
-    const PACKETS: u64 = 300_000;
+    let packets = packet_count(300_000);
     for direction in [Direction::Forward, Direction::ReversePerPort] {
         let mut router = router(direction);
         router.set_delay(2 * TARGET).unwrap_or_else(|error| panic!("{error}"));
         let mut rng = SplitMix64::new(10);
         let (mut forward, mut reverse) = (0, 0);
-        for number in 0..PACKETS {
+        for number in 0..packets {
             let mut packet =
                 if number % 2 == 0 { segment_with_option(&mut rng) } else { datagram_with_shim(&mut rng) };
             corrupt(&mut rng, &mut packet);
@@ -196,10 +196,15 @@ fn malformed_packets_change_only_in_mark_bits() {
             }
         }
         println!(
-            "{direction}: {PACKETS} malformed packets, {forward} with CE, {reverse} with ECE: {:?}",
+            "{direction}: {packets} malformed packets, {forward} with CE, {reverse} with ECE: {:?}",
             counts(&router)
         );
-        assert!(if direction == Direction::Forward { forward > 500 && reverse == 0 } else { reverse > 500 });
+        let least = packets / 600;
+        assert!(if direction == Direction::Forward {
+            forward > least && reverse == 0
+        } else {
+            reverse > least
+        });
     }
 }
 

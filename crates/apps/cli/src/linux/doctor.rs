@@ -49,6 +49,7 @@ fn check_json(check: &Check) -> Value {
         "says": check.finding,
         "why": check.purpose,
         "fix": check.remedy,
+        "since": check.since.map(|version| version.to_string()),
         "needed_by": check.needed_by.iter().map(|feature| feature.name()).collect::<Vec<_>>(),
     })
 }

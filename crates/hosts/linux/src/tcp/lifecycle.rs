@@ -5,6 +5,7 @@ use super::error::TcpError;
 use super::flows::read_flows;
 use super::pins;
 use super::settings::{ControlName, RawSettings, Settings};
+use crate::kernel_features;
 use crate::mount_namespace::with_bpf_file_system;
 use crate::object::{AlignedBytes, KernelError, check_permission, load_object, set_initial_value};
 use core::fmt;
@@ -238,6 +239,7 @@ fn read_map<T: FromBytes>(name: &'static str) -> Result<T, TcpError> {
 
 /// Loads the object with the given settings and congestion control name.
 fn load(settings: &RawSettings, name: &ControlName) -> Result<Object, KernelError> {
+    kernel_features::require(kernel_features::TCP)?;
     load_object(&OBJECT.0, |object| {
         set_initial_value(object, "settings", settings.as_bytes())?;
         set_control_name(object, name)
