@@ -25,8 +25,11 @@ pub trait ObjectStorage: Debug + Send + Sync {
     /// Creates or replaces an object.
     fn put(&self, key: &str, bytes: &[u8]) -> Result<(), ObjectError>;
 
-    /// Creates an object from a file, or replaces it. The key determines the content, so a second writer writes the same
-    /// bytes. Large files go in parts.
+    /// Creates an object from a file unless it exists, and returns whether it did. The key determines the content: of a
+    /// large file, which goes in parts, several writers may write the same bytes.
+    fn create_from_file(&self, key: &str, file: &Path) -> Result<bool, ObjectError>;
+
+    /// Creates or replaces an object from a file.
     fn put_file(&self, key: &str, file: &Path) -> Result<(), ObjectError>;
 
     /// Returns the size and the time of an object. Returns `None` if there is no such object.

@@ -190,8 +190,11 @@ impl RemoteResults {
     fn upload_blob(&self, file: &RecordFile, path: &Path) -> Result<(), StoreError> {
         let key = blob_key(&file.sha256);
         let is_corrupt = lock(&self.corrupt).contains(&key);
-        if !is_corrupt && self.storage.info(&key)?.is_some_and(|info| info.size == file.size) {
-            return Ok(());
+        if !is_corrupt {
+            let is_created = self.storage.create_from_file(&key, path)?;
+            if is_created || self.storage.info(&key)?.is_some_and(|info| info.size == file.size) {
+                return Ok(());
+            }
         }
         self.storage.put_file(&key, path)?;
         lock(&self.corrupt).remove(&key);
