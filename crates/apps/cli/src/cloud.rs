@@ -41,7 +41,9 @@ fn open_storage(_: &str) -> Result<Arc<dyn ObjectStorage>, Failure> {
 pub(crate) fn open_existing(url: &str) -> Result<RemoteResults, Failure> {
     let remote = RemoteResults::open_existing(open_storage(url)?)?;
     remote.ok_or_else(|| {
-        Failure::Run(format!("{url} has no results; name the bucket and prefix that `poseidon run -o` writes"))
+        Failure::Run(format!(
+            "{url} has no results; name the bucket and prefix that `poseidon run -o` writes"
+        ))
     })
 }
 
@@ -89,7 +91,8 @@ impl Output {
         };
         let remote = RemoteResults::open(open_storage(url)?, expiry)?;
         let temporary = args.local.is_none().then(temporary_folder);
-        let folder: &Path = args.local.as_deref().or(temporary.as_deref()).unwrap_or(Path::new(DEFAULT_FOLDER));
+        let folder: &Path =
+            args.local.as_deref().or(temporary.as_deref()).unwrap_or(Path::new(DEFAULT_FOLDER));
         Ok(Self { store: Store::new(folder), target: Target::ObjectStore(remote), temporary })
     }
 

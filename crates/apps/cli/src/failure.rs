@@ -77,7 +77,13 @@ pub(crate) enum Failure {
     OverTime(Duration),
     /// The command is not in this build. The text explains how to get it.
     #[cfg_attr(
-        all(feature = "linux", feature = "quic", feature = "figures-export", feature = "serve", feature = "cloud"),
+        all(
+            feature = "linux",
+            feature = "quic",
+            feature = "figures-export",
+            feature = "serve",
+            feature = "cloud"
+        ),
         expect(dead_code, reason = "a build with all features has all commands")
     )]
     #[error("{0}")]

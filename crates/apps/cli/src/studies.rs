@@ -98,8 +98,7 @@ pub(crate) fn run_task(
     let output = Output::for_task(args, expiry)?;
     let store = &output.store;
     let simulator = simulator();
-    let environment =
-        RunEnvironment { backend: &simulator, store, options: &options, observer: &progress };
+    let environment = RunEnvironment { backend: &simulator, store, options: &options, observer: &progress };
     let report = runner::run_task(&[study], task, output.shared(), &environment);
     progress.finish();
     let report = report?;

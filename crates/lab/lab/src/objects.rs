@@ -66,7 +66,9 @@ pub struct ObjectInfo {
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
     /// The bucket does not exist.
-    #[error("{url}: the bucket does not exist; create it, or correct the name (AWS_ENDPOINT_URL names the server)")]
+    #[error(
+        "{url}: the bucket does not exist; create it, or correct the name (AWS_ENDPOINT_URL names the server)"
+    )]
     NoBucket {
         /// The URL.
         url: String,
@@ -100,7 +102,9 @@ pub enum ObjectError {
         source: Box<dyn core::error::Error + Send + Sync>,
     },
     /// An object is too large.
-    #[error("{url} has {size} bytes, but at most {max_size} are expected; no version of this program wrote it")]
+    #[error(
+        "{url} has {size} bytes, but at most {max_size} are expected; no version of this program wrote it"
+    )]
     TooLarge {
         /// The URL of the object.
         url: String,

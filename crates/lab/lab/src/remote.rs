@@ -22,9 +22,7 @@ mod collect;
 use crate::manifest::{Manifest, RunRequest};
 use crate::objects::{ObjectError, ObjectStorage};
 use crate::shared::{RunClaim, SharedResults};
-use crate::store::{
-    FailedRun, MANIFEST_FILE, Store, StoreError, is_requested, process_name, read_manifest,
-};
+use crate::store::{FailedRun, MANIFEST_FILE, Store, StoreError, is_requested, process_name, read_manifest};
 use crate::study::Study;
 use crate::tables::Format;
 use claims::RemoteClaims;
@@ -231,13 +229,7 @@ impl SharedResults for RemoteResults {
         Ok(())
     }
 
-    fn has_run(
-        &self,
-        _: &Store,
-        study: &Study,
-        run: &str,
-        rows: Option<Format>,
-    ) -> Result<bool, StoreError> {
+    fn has_run(&self, _: &Store, study: &Study, run: &str, rows: Option<Format>) -> Result<bool, StoreError> {
         // A corrupt record is replaced.
         let record = match self.read_record(&study.name, run) {
             Err(StoreError::CorruptObject { .. }) => None,
@@ -257,9 +249,8 @@ impl SharedResults for RemoteResults {
         let key = run_key(&study.name, run);
         let folder = store.run_folder(&study.name, run);
         let local = read_manifest(&folder).ok().flatten().filter(|manifest| !manifest.interrupted);
-        let is_here = local.is_some_and(|manifest| {
-            rows.is_none_or(|format| store.has_rows(&study.name, &manifest, format))
-        });
+        let is_here = local
+            .is_some_and(|manifest| rows.is_none_or(|format| store.has_rows(&study.name, &manifest, format)));
         if is_here && lock(&self.known).contains_key(&key) {
             return Ok(());
         }
@@ -319,8 +310,7 @@ impl SharedResults for RemoteResults {
                 stored => stored?,
             };
             if let Some(stored) = &stored {
-                let [first, second] =
-                    [stored, &record].map(|record| record.manifest.result_hash.clone());
+                let [first, second] = [stored, &record].map(|record| record.manifest.result_hash.clone());
                 if first != second {
                     let url = format!("{}/{key}", self.url());
                     return Err(StoreError::DifferentResults { url, first, second });
@@ -395,7 +385,8 @@ fn parse_record(text: &[u8], run: &str) -> Result<RunRecord, String> {
     if record.manifest.run_name() != run {
         return Err(format!("it is the record of the run {}", record.manifest.run_name()));
     }
-    let is_hash = |text: &str| text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let is_hash =
+        |text: &str| text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let mut names = BTreeSet::new();
     for RecordFile { name, sha256, .. } in &record.files {
         if !is_safe_name(name) || name == MANIFEST_FILE || !names.insert(name) {

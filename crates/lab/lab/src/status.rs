@@ -99,7 +99,8 @@ pub fn read_remote_status(
     let status = |name: &String| {
         // Claims first: a run that ends in between is done, not left.
         let claims = remote.list_claims(name)?;
-        let manifests = remote.map_records(name, |text| Some(serde_json::from_slice::<RecordHead>(text).ok()?.manifest))?;
+        let manifests = remote
+            .map_records(name, |text| Some(serde_json::from_slice::<RecordHead>(text).ok()?.manifest))?;
         let failures = remote.failures(name)?;
         summarize(name, &remote.scenario(name)?, manifests, claims, failures, seeds)
     };

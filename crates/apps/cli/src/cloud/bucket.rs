@@ -43,7 +43,9 @@ pub(super) enum OpenError {
     #[error("{0} is not the URL of an object store; write s3://BUCKET/PREFIX")]
     Url(String),
     /// An environment variable is missing.
-    #[error("{0} is not set; an object store needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment")]
+    #[error(
+        "{0} is not set; an object store needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
+    )]
     NoCredentials(&'static str),
     /// The server has no TLS, and this is not permitted.
     #[error(
@@ -86,7 +88,8 @@ impl Bucket {
         }
         // Fails if the program has a provider already.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client_error = |source: Error| OpenError::Client { url: url.to_owned(), source: Box::new(source) };
+        let client_error =
+            |source: Error| OpenError::Client { url: url.to_owned(), source: Box::new(source) };
         let store = builder.build().map_err(client_error)?;
         Self::with_store(Box::new(store), prefix, url, PART_SIZE)
     }

@@ -80,13 +80,7 @@ pub(super) fn claim_key(base: &str, generation: u32) -> String {
 impl RemoteClaims {
     pub(super) fn new(storage: Arc<dyn ObjectStorage>, expiry: Duration) -> Self {
         let expiry = expiry.max(MIN_EXPIRY);
-        Self {
-            storage,
-            expiry,
-            held: Arc::default(),
-            heartbeat: Mutex::new(None),
-            clock: Mutex::new(None),
-        }
+        Self { storage, expiry, held: Arc::default(), heartbeat: Mutex::new(None), clock: Mutex::new(None) }
     }
 
     /// Claims a run. Returns `None` if another process owns it.

@@ -123,9 +123,10 @@ impl RemoteResults {
             let folder = store.run_folder(study, &record.manifest.run_name());
             let is_present = read_manifest(&folder).ok().flatten().is_some_and(|manifest| {
                 let is_file = |(name, _): &(String, u64)| folder.join(name).is_file();
-                let has_requests = record.manifest.requests().all(|request| {
-                    manifest.requests().any(|known| known == request)
-                });
+                let has_requests = record
+                    .manifest
+                    .requests()
+                    .all(|request| manifest.requests().any(|known| known == request));
                 !manifest.interrupted && has_requests && record.manifest.files.iter().all(is_file)
             });
             if !is_present {
@@ -133,7 +134,11 @@ impl RemoteResults {
             }
             self.remember(run_key(study, &record.manifest.run_name()), &record);
             let mut report = super::lock(&report);
-            if is_present { report.present += 1 } else { report.copied += 1 }
+            if is_present {
+                report.present += 1
+            } else {
+                report.copied += 1
+            }
             Ok(())
         })?;
         Ok(report.into_inner().unwrap_or_default())
@@ -176,8 +181,7 @@ impl RemoteResults {
                 Err(_) => write_file(&folder, SCENARIO_FILE, &text)?,
             }
             let different: Mutex<Option<MergeError>> = Mutex::new(None);
-            let (copied, present, corrupt) =
-                (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+            let (copied, present, corrupt) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
             let warn = |text: &str| {
                 corrupt.fetch_add(1, Ordering::Relaxed);
                 warn(text);
