@@ -115,7 +115,7 @@ class Server:
         if self.process:
             self.process.terminate()
             try:
-                self.process.wait(30)
+                self.process.wait(5)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()

@@ -15,7 +15,10 @@ use tokio::runtime::Runtime;
 use tokio_stream::StreamExt as _;
 
 /// A request is repeated for this time while the server does not answer.
-const RETRY_TIME: Duration = Duration::from_secs(30);
+const RETRY_TIME: Duration = Duration::from_secs(60);
+
+/// The time decides, not the number of retries.
+const MAX_RETRIES: usize = 100;
 
 /// One request takes at most this time. A part of a file has to arrive within it.
 const REQUEST_TIME: Duration = Duration::from_secs(120);
@@ -76,7 +79,11 @@ impl Bucket {
             .with_secret_access_key(required("AWS_SECRET_ACCESS_KEY")?)
             .with_region(region.as_deref().unwrap_or("us-east-1"))
             .with_client_options(ClientOptions::new().with_timeout(REQUEST_TIME).with_allow_http(allows_http))
-            .with_retry(RetryConfig { retry_timeout: RETRY_TIME, ..RetryConfig::default() });
+            .with_retry(RetryConfig {
+                max_retries: MAX_RETRIES,
+                retry_timeout: RETRY_TIME,
+                ..RetryConfig::default()
+            });
         if let Some(token) = variable("AWS_SESSION_TOKEN") {
             builder = builder.with_token(token);
         }
@@ -262,7 +269,8 @@ impl ObjectStorage for Bucket {
                 // The client repeats no conditional put whose answer was lost. Here, the second one may find the object
                 // of the first. The callers compare its content with their own.
                 Err(Error::Generic { .. }) if repeats < MAX_REPEATS => {
-                    self.runtime.block_on(tokio::time::sleep(Duration::from_millis(200 << repeats)));
+                    let pause = Duration::from_millis(200 << repeats);
+                    self.runtime.block_on(async { tokio::time::sleep(pause).await });
                     repeats += 1;
                 }
                 Err(error) => return Err(self.error(key, error)),
