@@ -26,6 +26,7 @@ use crate::store::{FailedRun, MANIFEST_FILE, Store, StoreError, is_requested, pr
 use crate::study::Study;
 use crate::tables::Format;
 use claims::RemoteClaims;
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -33,7 +34,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use collect::PullReport;
@@ -141,12 +141,20 @@ impl RemoteResults {
     /// Copies a run into the results folder. The manifest is written last.
     fn download(&self, store: &Store, study: &str, run: &str, record: &RunRecord) -> Result<(), StoreError> {
         let folder = store.run_folder(study, run);
+        let mut corrupt = None;
         for file in &record.files {
             let path = folder.join(&file.name);
             if hash_file(&path).is_ok_and(|(size, sha256)| size == file.size && sha256 == file.sha256) {
                 continue;
             }
-            self.download_blob(file, &path)?;
+            match self.download_blob(file, &path) {
+                // The other files are read too, so that all corrupt blobs are known and replaced.
+                Err(error @ StoreError::CorruptObject { .. }) => corrupt = Some(error),
+                result => result?,
+            }
+        }
+        if let Some(error) = corrupt {
+            return Err(error);
         }
         store.write_manifest(study, &record.manifest)
     }

@@ -1,5 +1,6 @@
 //! A bucket of an S3-compatible object store.
 
+use core::time::Duration;
 use object_store::aws::AmazonS3Builder;
 use object_store::path::Path as Key;
 use object_store::{
@@ -10,7 +11,7 @@ use poseidon_lab::objects::{Object, ObjectError, ObjectInfo, ObjectStorage};
 use std::fs::File;
 use std::io::{Read as _, Write};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 use tokio::runtime::Runtime;
 use tokio_stream::StreamExt as _;
 
@@ -61,7 +62,7 @@ pub(super) enum OpenError {
         /// The URL.
         url: String,
         /// The cause.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Box<dyn core::error::Error + Send + Sync>,
     },
 }
 
@@ -122,7 +123,7 @@ impl Bucket {
     fn request_error(
         &self,
         key: &str,
-        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+        source: impl Into<Box<dyn core::error::Error + Send + Sync>>,
     ) -> ObjectError {
         ObjectError::Request { url: format!("{}/{key}", self.url), source: source.into() }
     }
