@@ -10,7 +10,7 @@ fi
 
 # What every step that builds tests, benchmarks or examples asks cargo for. With another choice of packages cargo would give the crates we
 # depend on other features, and build them anew.
-whole=(--locked --workspace --features poseidon-cli/linux,poseidon-cli/quic,poseidon-cli/serve,poseidon-cli/figures-export,poseidon-cli/stacks,poseidon-quic/s2n)
+whole=(--locked --workspace --features poseidon-cli/linux,poseidon-cli/quic,poseidon-cli/serve,poseidon-cli/figures-export,poseidon-cli/stacks,poseidon-cli/cloud,poseidon-quic/s2n)
 # The same for what is built optimised: the second QUIC stack and its AWS-LC would take five minutes more.
 without_s2n=(--locked --workspace --features poseidon-cli/linux,poseidon-cli/quic)
 

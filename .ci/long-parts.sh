@@ -11,6 +11,8 @@ build_release() {
     cargo build "${release[@]}" --bin poseidon --bin poseidon-peers \
         --example packet_hops --example anchors --example cost --example ratio
 }
+# The command with object stores, in a folder of its own, because the other parts use the command without them.
+build_cloud() { cargo build --release --locked -p poseidon-cli --features cloud --target-dir target/cloud; }
 # Only the command.
 build_command() { cargo build "${release[@]}" --bin poseidon; }
 # The same features as in .ci/run.
@@ -97,6 +99,13 @@ lacks_programs() {
     done
 }
 lacks_slurm() { lacks_programs 'slurm-wlm munge' slurmctld slurmd sbatch munged; }
+# Installs the server if permitted.
+lacks_seaweedfs() {
+    tools/cluster/object_store.py --install >"$out/seaweedfs.log" 2>&1 || {
+        echo "SeaweedFS cannot be installed here: $(tail -n 1 "$out/seaweedfs.log")"
+        return 1
+    }
+}
 lacks_systemd_nspawn() { lacks_programs 'mmdebstrap lintian systemd-container' mmdebstrap lintian systemd-nspawn; }
 # lacks_release_tools: says what tools/release says.
 lacks_release_tools() {
@@ -140,6 +149,7 @@ part capi_equality 10 '' ''
 part capi_package 5 '' cargo_c
 part slurm 10 command 'root slurm'
 part many_results 10 command ''
+part object_store 5 cloud seaweedfs
 part monitoring 5 command 'root prometheus'
 part packages 5 debs 'root release_tools systemd_nspawn'
 part kernels 30 '' qemu
@@ -182,6 +192,7 @@ run_ns3_equality() { .ci/ns3 --all 100000; }
 run_capi_equality() { cargo test --release --locked -p poseidon-capi --test equality -- --ignored --nocapture; }
 run_capi_package() { .ci/capi; }
 run_slurm() { "${as_root[@]}" tools/cluster/check.py --json; }
+run_object_store() { POSEIDON=target/cloud/release/poseidon tools/cluster/object_store.py --json; }
 run_many_results() { tools/cluster/many.py --json; }
 run_monitoring() { "${as_root[@]}" tools/monitoring/check.py --json; }
 run_packages() { "${as_root[@]}" tools/packages/check.py --json; }

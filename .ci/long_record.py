@@ -260,6 +260,26 @@ def many_results(text):
     return {key: value for key, value in row.items() if key != "test"}
 
 
+def object_store(text):
+    (row,) = only([row for row in objects(text) if row.get("test") == "object-store"])
+    return {
+        "writers": row["writers"],
+        "cells": row["cells"],
+        "rounds of conditional puts": row["rounds"],
+        "rounds with one winner": row["rounds_with_one_winner"],
+        "writers killed in a put": row["killed_in_put"],
+        "restarts of the server": row["server_restarts"],
+        "writers that failed": row["failed_writers"],
+        "done": row["done"],
+        "torn": row["torn"],
+        "with the hash of one machine": row["same_hashes"],
+        "computed": row["computed"],
+        "computed twice": row["computed_twice"],
+        "one machine s": row["wall_alone_s"],
+        "16 writers s": row["wall_writers_s"],
+    }
+
+
 def monitoring(text):
     (row,) = only([row for row in objects(text) if row.get("test") == "monitoring"])
     return {
@@ -605,6 +625,21 @@ PARTS = {
             at_most("report_s", 5, "docs/howto/cluster.md"),
             at_most("status_s", 5, "docs/howto/cluster.md"),
             at_most("resuming_s", 5, "docs/howto/cluster.md"),
+        ],
+    },
+    "object_store": {
+        "what": "16 writers on a real S3-compatible server, two of them killed in a put, and a restart of the server",
+        "figures": object_store,
+        "exit codes": [0, 1],
+        "marks": [
+            at_least("writers", 16, "docs/howto/cluster.md"),
+            at_least("cells", 160, "docs/howto/cluster.md"),
+            at_least("rounds with one winner", 20, "docs/howto/cluster.md: the server honours conditional puts"),
+            at_least("writers killed in a put", 2, "docs/howto/cluster.md"),
+            at_most("writers that failed", 0, "docs/howto/cluster.md"),
+            at_least("done", 160, "docs/howto/cluster.md: complete"),
+            at_most("torn", 0, "docs/howto/cluster.md"),
+            at_least("with the hash of one machine", 160, "docs/howto/cluster.md: the same results"),
         ],
     },
     "monitoring": {

@@ -2,20 +2,21 @@
 
 mod emit;
 
-use crate::Failure;
+use crate::location::{self, Location};
+use crate::{Failure, cloud};
 use clap::Args;
 use core::time::Duration;
 pub(crate) use emit::{EmitArgs, emit};
 use poseidon_lab::budget::ShortDuration;
 use poseidon_lab::merge::{MergeReport, merge};
-use poseidon_lab::status::{StudyStatus, read_status};
+use poseidon_lab::status::{StudyStatus, read_remote_status, read_status};
 use poseidon_lab::store::Store;
 use std::path::PathBuf;
 
 /// Arguments of `poseidon status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// The results folder of `run` or `repro`.
+    /// The results folder of `run` or `repro`, or s3://BUCKET/PREFIX.
     #[arg(default_value = "results")]
     folder: PathBuf,
     /// The number of seeds per cell of the runs, if it is not that of the scenario.
@@ -28,7 +29,10 @@ pub(crate) struct StatusArgs {
 
 /// Prints what is done, running, failed and left.
 pub(crate) fn status(args: &StatusArgs) -> Result<(), Failure> {
-    let studies = read_status(&Store::new(&args.folder), args.seeds)?;
+    let studies = match Location::new(&args.folder) {
+        Location::Folder(folder) => read_status(&Store::new(folder), args.seeds)?,
+        Location::ObjectStore(url) => read_remote_status(&cloud::open_existing(url)?, args.seeds)?,
+    };
     if studies.is_empty() {
         return Err(Failure::Run(format!(
             "{} has no results; name the folder that `poseidon run -o` writes",
@@ -66,7 +70,7 @@ fn print_status(study: &StudyStatus) {
 pub(crate) struct MergeArgs {
     /// The results folder that gets the runs of the others. It need not exist.
     target: PathBuf,
-    /// The results folders to copy from. They stay as they are.
+    /// The results folders to copy from, or s3://BUCKET/PREFIX. They stay as they are.
     #[arg(required = true)]
     sources: Vec<PathBuf>,
     /// Print JSON.
@@ -76,10 +80,18 @@ pub(crate) struct MergeArgs {
 
 /// Copies runs into a results folder.
 pub(crate) fn merge_folders(args: &MergeArgs) -> Result<(), Failure> {
+    location::require_folder(&args.target)?;
     let target = Store::new(&args.target);
     let mut report = MergeReport::default();
     for source in &args.sources {
-        merge(&target, &Store::new(source), &mut report).map_err(|error| Failure::Run(error.to_string()))?;
+        let merged = match Location::new(source) {
+            Location::Folder(folder) => merge(&target, &Store::new(folder), &mut report),
+            Location::ObjectStore(url) => {
+                let warn = |text: &str| eprintln!("poseidon: {text}");
+                cloud::open_existing(url)?.merge_into(&target, &mut report, &warn)
+            }
+        };
+        merged.map_err(|error| Failure::Run(error.to_string()))?;
     }
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&report)?);

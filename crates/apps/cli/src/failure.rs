@@ -9,6 +9,7 @@ use poseidon_lab::report::{ReportError, VerifyError};
 use poseidon_lab::runner::StudyError;
 use poseidon_lab::scenario::ScenarioError;
 use poseidon_lab::status::StatusError;
+use poseidon_lab::store::StoreError;
 use poseidon_lab::study::LawsError;
 use std::path::{Path, PathBuf};
 
@@ -76,7 +77,13 @@ pub(crate) enum Failure {
     OverTime(Duration),
     /// The command is not in this build. The text explains how to get it.
     #[cfg_attr(
-        all(feature = "linux", feature = "quic", feature = "figures-export", feature = "serve"),
+        all(
+            feature = "linux",
+            feature = "quic",
+            feature = "figures-export",
+            feature = "serve",
+            feature = "cloud"
+        ),
         expect(dead_code, reason = "a build with all features has all commands")
     )]
     #[error("{0}")]
@@ -169,6 +176,12 @@ impl From<VerifyError> for Failure {
             VerifyError::Report(error) => error.into(),
             error => Self::Verify(error),
         }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Run(error.to_string())
     }
 }
 

@@ -4,7 +4,7 @@ use crate::backend;
 use crate::backend_kind::BackendKind;
 use crate::failure::RESULTS_KEPT;
 use crate::progress::ProgressBars;
-use crate::{Failure, catalog};
+use crate::{Failure, catalog, location};
 use clap::{Args, ValueEnum};
 use poseidon_gate::baseline::Baseline;
 use poseidon_gate::checkout::{BuiltProgram, Checkout};
@@ -243,6 +243,7 @@ pub(crate) fn run(args: &GateArgs) -> Result<(), Failure> {
     };
     let build = |reference: &Option<String>| reference.as_deref().map(|name| args.build(name)).transpose();
     let (base_build, head_build) = (build(&args.base.base)?, build(&args.head)?);
+    location::require_folder(&args.output)?;
     let store = Store::new(&args.output);
     let cells: usize = studies.iter().map(|study| study.cells.len()).sum();
     let runs_programs_only = head_build.is_some() || args.backend == BackendKind::Linux;

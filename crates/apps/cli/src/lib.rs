@@ -17,6 +17,7 @@ mod backend_kind;
 mod build_info;
 mod card;
 mod catalog;
+mod cloud;
 mod cluster;
 mod code_hash;
 mod convert;
@@ -25,6 +26,7 @@ mod failure;
 mod figures;
 mod gate;
 mod linux;
+mod location;
 mod man;
 mod map;
 mod output;
@@ -43,6 +45,7 @@ use args::{Cli, Command, TaskArgs, TestbedCommand};
 use backend_kind::BackendKind;
 use clap::{CommandFactory, Parser};
 pub(crate) use failure::Failure;
+use location::Location;
 use poseidon_lab::listing::NameKind;
 use poseidon_lab::scenario;
 use poseidon_plan::stack_factory::StackFactory;
@@ -95,6 +98,10 @@ fn run(command: Command) -> Result<(), Failure> {
                 // The process in the namespaces must be the one that reads standard input.
                 backend::enter_namespaces(backend)?;
             }
+            if backend != BackendKind::Sim {
+                // Real packets have no reproducible result, so machines cannot share their runs.
+                location::require_folder(&args.output)?;
+            }
             let study = catalog::with_laws(catalog::find_study(&scenario, args.quick)?, &args.law)?;
             let recording = recording::check(&study, &record, backend)?;
             backend::enter_namespaces(backend)?;
@@ -111,6 +118,9 @@ fn run(command: Command) -> Result<(), Failure> {
             }
             studies::run_suite(studies, &args, records.format(), shard)
         }
+        Command::Report { folder, .. } if Location::new(&folder) != Location::Folder(&folder) => {
+            location::require_folder(&folder)
+        }
         Command::Report { folder, judge_again: true, .. } => published::judge_again(&folder),
         Command::Report { folder, json, publish, judge_again: false } => {
             studies::report(&folder, json, publish.as_deref())
@@ -123,6 +133,7 @@ fn run(command: Command) -> Result<(), Failure> {
                 seeds: None,
                 jobs,
                 output,
+                local: None,
                 json,
                 quiet,
                 max_memory,

@@ -7,7 +7,7 @@ use crate::code_hash::{CODE, LINUX_CODE, LOCK, code_hash};
 use crate::failure::RESULTS_KEPT;
 use crate::progress::ProgressBars;
 use crate::study_args::StudyArgs;
-use crate::{Failure, repository};
+use crate::{Failure, location, repository};
 use poseidon_lab::budget::{Limits, TimeEstimation};
 use poseidon_lab::report::{
     self, JudgeCounts, NumberComparison, NumberDifference, NumberKey, Provenance, PublicationSource,
@@ -125,6 +125,7 @@ pub(crate) fn verify(name: &str, folder: &Path, args: &StudyArgs) -> Result<(), 
         time_estimation: if args.quiet { TimeEstimation::Off } else { TimeEstimation::FromSpeed },
     };
     let progress = ProgressBars::new(run_count, args.quiet).without_bars(args.json);
+    location::require_folder(&args.output)?;
     let store = Store::new(&args.output);
     let runs = runner::run_studies(&[study], &backend, &store, &options, &progress)?;
     progress.finish();

@@ -3,7 +3,7 @@
 use crate::backend::{self, simulator};
 use crate::backend_kind::BackendKind;
 use crate::progress::ProgressBars;
-use crate::{Failure, catalog};
+use crate::{Failure, catalog, location};
 use clap::Args;
 use poseidon_lab::budget::{Limits, TimeEstimation};
 use poseidon_lab::report::format_number;
@@ -117,6 +117,7 @@ pub(crate) fn run(args: &RolloutArgs) -> Result<(), Failure> {
         limits: Limits::default(),
         time_estimation: TimeEstimation::Off,
     };
+    location::require_folder(&args.output)?;
     let store = Store::new(&args.output);
     let is_quiet = args.quiet || args.json;
     let runs = usize::try_from(rollout.run_count().at_most).unwrap_or(usize::MAX);

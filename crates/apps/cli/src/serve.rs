@@ -67,6 +67,7 @@ mod command {
 
     /// Serves the lab until Ctrl-C.
     pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
+        crate::location::require_folder(&args.output)?;
         let (first, folder) = find_scenario(&args.scenario)?;
         let options = ServeOptions {
             port: args.port,

@@ -3,6 +3,7 @@
 use crate::backend::{self, simulator};
 use crate::backend_kind::BackendKind;
 use crate::catalog::PAPERS;
+use crate::cloud::Output;
 use crate::failure::RESULTS_KEPT;
 use crate::progress::ProgressBars;
 use crate::recording::CheckedRecording;
@@ -94,11 +95,11 @@ pub(crate) fn run_task(
         .without_bars(true)
         .with_max_time(args.max_time)
         .with_run_lines(!args.quiet);
-    let store = Store::new(&args.output).synced();
+    let output = Output::for_task(args, expiry)?;
+    let store = &output.store;
     let simulator = simulator();
-    let environment =
-        RunEnvironment { backend: &simulator, store: &store, options: &options, observer: &progress };
-    let report = runner::run_task(&[study], task, expiry, &environment);
+    let environment = RunEnvironment { backend: &simulator, store, options: &options, observer: &progress };
+    let report = runner::run_task(&[study], task, output.shared(), &environment);
     progress.finish();
     let report = report?;
     if args.json {
@@ -161,9 +162,16 @@ impl Suite {
         let run_count = studies.iter().map(|study| study.run_count(args.seeds)).sum::<usize>() / shard.count;
         let progress =
             ProgressBars::new(run_count, args.quiet).without_bars(args.json).with_max_time(args.max_time);
-        let store = Store::new(&args.output);
         let backend = backend::create(backend)?;
-        let runs = runner::run_studies(&studies, backend.as_ref(), &store, &options, &progress);
+        let output = Output::for_studies(args, &studies)?;
+        let environment = RunEnvironment {
+            backend: backend.as_ref(),
+            store: &output.store,
+            options: &options,
+            observer: &progress,
+        };
+        let runs = runner::run_shared_studies(&studies, output.shared(), &environment);
+        let store = output.store.clone();
         progress.finish();
         let mut results = Results { studies, runs: runs? };
         if let [_] = results.studies.as_slice() {

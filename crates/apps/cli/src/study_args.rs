@@ -21,9 +21,13 @@ pub(crate) struct StudyArgs {
     /// Number of parallel runs [default: number of cores].
     #[arg(long, short)]
     pub(crate) jobs: Option<usize>,
-    /// The results folder. Nothing is written elsewhere.
+    /// The results folder. Nothing is written elsewhere. Or s3://BUCKET/PREFIX, to share runs through an object store.
     #[arg(long, short, default_value = "results")]
     pub(crate) output: PathBuf,
+    /// With `-o s3://…`: the folder in which this machine computes, and writes reports [default: results; for a task, a
+    /// temporary folder].
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) local: Option<PathBuf>,
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,

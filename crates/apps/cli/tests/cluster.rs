@@ -323,3 +323,68 @@ fn the_status_of_a_folder_without_results_is_an_error() {
     let output = folder.run(&["status", "missing"]);
     assert_eq!(exit_code(&output), 1);
 }
+
+#[test]
+fn jobs_for_an_object_store_need_no_shared_folder() {
+    let folder = TempFolder::new("emit-s3").with_file("s.toml", SMALL);
+    let script =
+        stdout(&folder.run_ok(&["emit", "slurm", "s.toml", "--tasks", "8", "-o", "s3://bucket/study"]));
+    for expected in
+        ["-o s3://bucket/study\n", "mkdir -p poseidon-s-logs\n", "--output=poseidon-s-logs/%A_%a.log\n"]
+    {
+        assert!(script.contains(expected), "{expected} is missing in\n{script}");
+    }
+    let manifest =
+        stdout(&folder.run_ok(&["emit", "k8s", "s.toml", "-o", "s3://bucket/study", "--secret", "my-keys"]));
+    for expected in ["\"-o\", \"s3://bucket/study\"]", "secretRef: {name: \"my-keys\"}", "emptyDir: {}"] {
+        assert!(manifest.contains(expected), "{expected} is missing in\n{manifest}");
+    }
+    assert!(!manifest.contains("persistentVolumeClaim"), "{manifest}");
+}
+
+#[test]
+fn commands_that_need_a_folder_say_how_to_copy_an_object_store() {
+    let folder = TempFolder::new("folder").with_file("s.toml", SMALL);
+    for command in [&["report", "s3://b/p"][..], &["merge", "s3://b/p", "out"]] {
+        let output = folder.run(command);
+        assert_eq!(exit_code(&output), 2, "{command:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("poseidon merge results s3://b/p"), "{}", stderr(&output));
+    }
+    let output = folder.run(&["run", "s.toml", "-o", "out", "--local", "here"]);
+    assert_eq!(exit_code(&output), 2, "{}", stderr(&output));
+    assert!(stderr(&output).contains("--local needs an object store"), "{}", stderr(&output));
+}
+
+#[cfg(not(feature = "cloud"))]
+#[test]
+fn a_build_without_the_feature_explains_object_stores() {
+    let folder = TempFolder::new("not-built").with_file("s.toml", SMALL);
+    for command in
+        [&["run", "s.toml", "-o", "s3://b/p"][..], &["status", "s3://b/p"], &["merge", "out", "s3://b/p"]]
+    {
+        let output = folder.run(command);
+        assert_eq!(exit_code(&output), 5, "{command:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("--features cloud"), "{}", stderr(&output));
+    }
+}
+
+#[cfg(feature = "cloud")]
+#[test]
+fn an_object_store_needs_credentials_and_encryption() {
+    let folder = TempFolder::new("credentials").with_file("s.toml", SMALL);
+    let run = |variables: &[(&str, &str)]| {
+        let mut command = Command::new(POSEIDON);
+        let keys = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL", "AWS_ALLOW_HTTP"];
+        keys.iter().for_each(|key| {
+            command.env_remove(key);
+        });
+        command.args(["status", "s3://b/p"]).envs(variables.iter().copied()).current_dir(&folder.0);
+        let output = command.output().expect("the command starts");
+        assert_eq!(exit_code(&output), 2, "{}", stderr(&output));
+        stderr(&output)
+    };
+    assert!(run(&[]).contains("AWS_ACCESS_KEY_ID is not set"));
+    let keys = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "s")];
+    let text = run(&[keys[0], keys[1], ("AWS_ENDPOINT_URL", "http://127.0.0.1:1")]);
+    assert!(text.contains("AWS_ALLOW_HTTP=true"), "{text}");
+}

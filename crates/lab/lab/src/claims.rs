@@ -28,7 +28,7 @@ pub const CLAIMS_FOLDER: &str = "claims";
 pub const DEFAULT_EXPIRY: Duration = Duration::from_secs(60);
 
 /// The heartbeats per expiry.
-const BEATS_PER_EXPIRY: u32 = 6;
+pub(crate) const BEATS_PER_EXPIRY: u32 = 6;
 
 /// The process that owns a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -214,7 +214,7 @@ impl Drop for Claim {
 }
 
 impl ClaimOwner {
-    fn this_process(run: &str, expiry: Duration) -> Self {
+    pub(crate) fn this_process(run: &str, expiry: Duration) -> Self {
         let pid = std::process::id();
         Self {
             host: host_name(),
@@ -226,7 +226,7 @@ impl ClaimOwner {
     }
 
     /// Returns whether the process has certainly ended. Only processes of this machine can be seen.
-    fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         let Some((identity, own)) = self.identity.as_ref().zip(process_identity(std::process::id())) else {
             return false;
         };

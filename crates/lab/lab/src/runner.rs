@@ -7,7 +7,6 @@ use crate::budget::{
     LimitError, Limits, PendingRun, Speed, SpeedSource, SuiteEstimate, TimeEstimation, measure_speed,
 };
 use crate::canonical::{closed_form_hash, plan_hash};
-use crate::claims::{Attempt, Claims};
 use crate::cost::Cost;
 use crate::judge::cell_name;
 use crate::manifest::{Manifest, Program, run_name, short_hex};
@@ -16,6 +15,7 @@ use crate::reduce::Reducer;
 use crate::resolve::ResolvedRun;
 use crate::samples::MessageSamples;
 use crate::scenario::{Cell, ScenarioError, SpecErrorKind};
+use crate::shared::{SharedFolder, SharedResults};
 use crate::store::{FinishedRun, Store, StoreError, StoredRuns};
 use crate::study::{CellCheck, RunId, Study};
 use crate::summary::{RunSummary, Summary};
@@ -96,7 +96,6 @@ pub trait RunObserver: Sync {
 
 /// An error that stops the studies.
 #[derive(Debug, thiserror::Error)]
-#[expect(clippy::large_enum_variant, reason = "an error is created once per command")]
 pub enum StudyError {
     /// A scenario cannot run.
     #[error(transparent)]
@@ -130,14 +129,25 @@ pub fn run_studies(
     observer: &dyn RunObserver,
 ) -> Result<Vec<FinishedRun>, StudyError> {
     let environment = RunEnvironment { backend, store, options, observer };
+    run_shared_studies(studies, &SharedFolder::default(), &environment)
+}
+
+/// Runs studies like [`run_studies`], and shares their runs with other processes.
+pub fn run_shared_studies(
+    studies: &[Study],
+    shared: &dyn SharedResults,
+    environment: &RunEnvironment<'_>,
+) -> Result<Vec<FinishedRun>, StudyError> {
+    let RunEnvironment { backend, store, options, observer } = *environment;
     let checks = check_studies(studies, backend, options)?;
-    let stored = load_stored(studies, store, options);
+    // Another place may not have what the folder has.
+    let stored = if shared.is_folder() { load_stored(studies, store, options) } else { BTreeMap::new() };
     let tasks = tasks(studies, None, options);
     let pending: Vec<&Task<'_>> = tasks.iter().filter(|task| !stored.contains_key(&task.key())).collect();
     let estimate = estimate_tasks(tasks.len(), &pending, &checks, backend, Some(store), options)?;
     estimate.check(&options.limits)?;
     observer.on_estimate(&estimate);
-    run_tasks(studies, tasks, stored, &environment)
+    run_tasks(studies, tasks, stored, shared, environment)
 }
 
 /// Stored results by the index of the study, the index of the cell and the seed.
@@ -196,19 +206,20 @@ pub fn run_seeds(
     environment: &RunEnvironment<'_>,
 ) -> Result<Vec<FinishedRun>, StudyError> {
     let tasks = tasks(studies, Some(seeds), environment.options);
-    run_tasks(studies, tasks, BTreeMap::new(), environment)
+    run_tasks(studies, tasks, BTreeMap::new(), &SharedFolder::default(), environment)
 }
 
 fn run_tasks(
     studies: &[Study],
     tasks: Vec<Task<'_>>,
     mut stored: StoredResults,
+    shared: &dyn SharedResults,
     environment: &RunEnvironment<'_>,
 ) -> Result<Vec<FinishedRun>, StudyError> {
     let RunEnvironment { store, options, observer, .. } = *environment;
-    studies.iter().try_for_each(|study| store.write_scenario(study))?;
-    let (plans, claims) = (RunningPlans::default(), Claims::default());
-    let context = RunContext::new(environment, &plans, &claims, true);
+    studies.iter().try_for_each(|study| shared.write_scenario(store, study))?;
+    let plans = RunningPlans::default();
+    let context = RunContext::new(environment, &plans, shared, true);
     let (mut results, mut pending) = (Vec::new(), Vec::new());
     for task in tasks {
         match stored.remove(&task.key()) {
@@ -501,7 +512,7 @@ struct RunContext<'a> {
     options: &'a RunOptions,
     observer: &'a dyn RunObserver,
     plans: &'a RunningPlans,
-    claims: &'a Claims,
+    shared: &'a dyn SharedResults,
     /// Whether an interrupted run is stored.
     stores_partial: bool,
     /// The indices of the runs that were computed to their end.
@@ -523,11 +534,11 @@ impl<'a> RunContext<'a> {
     fn new(
         environment: &RunEnvironment<'a>,
         plans: &'a RunningPlans,
-        claims: &'a Claims,
+        shared: &'a dyn SharedResults,
         stores_partial: bool,
     ) -> Self {
         let RunEnvironment { backend, store, options, observer } = *environment;
-        Self { backend, store, options, observer, plans, claims, stores_partial, computed: Mutex::default() }
+        Self { backend, store, options, observer, plans, shared, stores_partial, computed: Mutex::default() }
     }
 }
 
@@ -563,6 +574,7 @@ impl RunContext<'_> {
         let summary = analytic::evaluate(form);
         self.observer.on_end(&task.id, &manifest, false);
         self.store.write_run(&task.study.name, &summary, &manifest)?;
+        self.shared.publish(self.store, task.study, &manifest.run_name())?;
         Ok((summary, manifest))
     }
 
@@ -597,10 +609,9 @@ impl RunContext<'_> {
         if let Some(found) = self.find_stored(task, &run, &|text| self.observer.on_warning(text))? {
             return Ok(Some(found));
         }
-        let folder = self.store.study_folder(&task.study.name);
-        match self.claims.claim(&folder, &run, &task.id.to_string())? {
-            Attempt::Taken => Ok(None),
-            Attempt::Claimed(_claim) => {
+        match self.shared.claim(self.store, task.study, &run, &task.id.to_string())? {
+            None => Ok(None),
+            Some(_claim) => {
                 // Another process may have finished the run before the claim.
                 if let Some(found) = self.find_stored(task, &run, &|_| {})? {
                     return Ok(Some(found));
@@ -617,9 +628,11 @@ impl RunContext<'_> {
         run: &str,
         warn: &dyn Fn(&str),
     ) -> Result<Option<(Summary, Manifest)>, StudyError> {
-        let found = self.store.find(task.study, run, self.options.records, warn);
-        let Some((summary, manifest)) = found else { return Ok(None) };
-        let manifest = self.store.reuse_run(task.study, &task.id, &summary, manifest)?;
+        let (study, rows) = (task.study, self.options.records);
+        self.shared.fetch(self.store, study, run, rows, warn)?;
+        let Some((summary, manifest)) = self.store.find(study, run, rows, warn) else { return Ok(None) };
+        let manifest = self.store.reuse_run(study, &task.id, &summary, manifest)?;
+        self.shared.publish(self.store, study, run)?;
         self.observer.on_end(&task.id, &manifest, true);
         Ok(Some((summary, manifest)))
     }
@@ -697,6 +710,7 @@ impl RunContext<'_> {
         self.store.write_messages(&study.name, run, &messages)?;
         self.store.write_run(&study.name, &summary, &manifest)?;
         if !manifest.interrupted {
+            self.shared.publish(self.store, study, run)?;
             self.computed.lock().expect(NOT_POISONED).insert(id.index);
         }
         self.observer.on_end(id, &manifest, false);

@@ -2,6 +2,7 @@
 
 use crate::claims::{ClaimStatus, list_claims};
 use crate::manifest::{RunRequest, content_hash};
+use crate::remote::RemoteResults;
 use crate::scenario::{Label, ScenarioError};
 use crate::store::{FailedRun, SCENARIO_FILE, Store, StoreError, read_small_file};
 use crate::study::{Study, natural_order};
@@ -53,7 +54,6 @@ pub struct RunningRun {
 
 /// An error while reading the state of a results folder.
 #[derive(Debug, thiserror::Error)]
-#[expect(clippy::large_enum_variant, reason = "an error is created once per command")]
 pub enum StatusError {
     /// The folder cannot be read.
     #[error(transparent)]
@@ -76,6 +76,12 @@ struct ManifestHead {
     other_requests: Vec<RunRequest>,
 }
 
+/// The part of a record in an object store that the state needs.
+#[derive(Deserialize)]
+struct RecordHead {
+    manifest: ManifestHead,
+}
+
 /// Reads the state of all studies in a results folder, sorted by name. `seeds` overrides the number of seeds in the
 /// scenarios. Of a study without runs of its full form, the quick form counts.
 pub fn read_status(store: &Store, seeds: Option<u32>) -> Result<Vec<StudyStatus>, StatusError> {
@@ -84,13 +90,41 @@ pub fn read_status(store: &Store, seeds: Option<u32>) -> Result<Vec<StudyStatus>
     names.iter().map(|name| read_study_status(store, name, seeds)).collect()
 }
 
+/// Reads the state of all studies in an object store, as [`read_status`] does.
+pub fn read_remote_status(
+    remote: &RemoteResults,
+    seeds: Option<u32>,
+) -> Result<Vec<StudyStatus>, StatusError> {
+    let status = |name: &String| {
+        // Claims first: a run that ends in between is done, not left.
+        let claims = remote.list_claims(name)?;
+        let manifests = remote
+            .map_records(name, |text| Some(serde_json::from_slice::<RecordHead>(text).ok()?.manifest))?;
+        let failures = remote.failures(name)?;
+        summarize(name, &remote.scenario(name)?, manifests, claims, failures, seeds)
+    };
+    remote.studies()?.iter().map(status).collect()
+}
+
 fn read_study_status(store: &Store, name: &str, seeds: Option<u32>) -> Result<StudyStatus, StatusError> {
     let folder = store.study_folder(name);
     let path = folder.join(SCENARIO_FILE);
     let text = fs::read(&path).map_err(StoreError::io(&path))?;
-    let read = |quick| Study::read_bytes(&format!("scenarios/{name}.toml"), &text, quick);
-    let scenario_hash = content_hash(&text);
     let manifests: Vec<ManifestHead> = store.map_runs(name, read_head)?;
+    summarize(name, &text, manifests, list_claims(&folder), store.failures(name), seeds)
+}
+
+/// Counts the runs of a study with this scenario.
+fn summarize(
+    name: &str,
+    text: &[u8],
+    manifests: Vec<ManifestHead>,
+    claims: Vec<ClaimStatus>,
+    failures: Vec<FailedRun>,
+    seeds: Option<u32>,
+) -> Result<StudyStatus, StatusError> {
+    let read = |quick| Study::read_bytes(&format!("scenarios/{name}.toml"), text, quick);
+    let scenario_hash = content_hash(text);
     let is_current = |hash: &str| hash == scenario_hash;
     let has_full = manifests.iter().any(|head| is_current(&head.scenario_hash) && !head.quick);
     let has_quick = manifests.iter().any(|head| is_current(&head.scenario_hash) && head.quick);
@@ -105,7 +139,7 @@ fn read_study_status(store: &Store, name: &str, seeds: Option<u32>) -> Result<St
             }
         }
     }
-    Ok(count_runs(&study, seeds, &done, list_claims(&folder), store.failures(name)))
+    Ok(count_runs(&study, seeds, &done, claims, failures))
 }
 
 fn read_head(folder: &Path) -> Option<ManifestHead> {

@@ -17,6 +17,7 @@
 
 use crate::host::host_name;
 use crate::manifest::{Manifest, RunRequest, content_hash};
+use crate::objects::ObjectError;
 use crate::parallel::parallel_map;
 use crate::samples::{MessageSamples, MessageStorage, SamplesError};
 use crate::scenario::Label;
@@ -35,7 +36,7 @@ use std::sync::{Arc, OnceLock};
 /// The file that stores a study's scenario. A folder that contains this file contains results.
 pub const SCENARIO_FILE: &str = "scenario.toml";
 const SUMMARY_FILE: &str = "summary.json";
-const MANIFEST_FILE: &str = "manifest.json";
+pub(crate) const MANIFEST_FILE: &str = "manifest.json";
 const MESSAGES_FILE: &str = "messages.bin";
 const PLAN_FILE: &str = "plan.txt";
 /// The folder of failed runs in the folder of a study.
@@ -66,6 +67,30 @@ pub enum StoreError {
     /// A stored run cannot be loaded.
     #[error("{0}; remove that folder and run the study again")]
     UnreadableRun(#[source] Box<Self>),
+    /// An object store cannot be accessed.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    /// An object in an object store is not what this program writes.
+    #[error("{url} is corrupt: {reason}; remove that object and run the study again")]
+    CorruptObject {
+        /// The URL of the object.
+        url: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The same program computed different results for the same plan.
+    #[error(
+        "{url} has the result {first}, but this machine computed {second} for the same plan and program; remove the \
+         wrong one: results are not reproducible on one of the machines"
+    )]
+    DifferentResults {
+        /// The URL of the run.
+        url: String,
+        /// The hash of the stored result.
+        first: String,
+        /// The hash of the computed result.
+        second: String,
+    },
 }
 
 impl StoreError {
@@ -270,7 +295,7 @@ impl Store {
 
     /// Returns whether all row files listed in a manifest exist in this format, in the folder of the study that wrote
     /// them.
-    fn has_rows(&self, study: &str, manifest: &Manifest, format: Format) -> bool {
+    pub(crate) fn has_rows(&self, study: &str, manifest: &Manifest, format: Format) -> bool {
         let folder = self.run_folder(manifest.made_in.as_deref().unwrap_or(study), &manifest.run_name());
         let extension = format!(".{}", format.name());
         let mut files = manifest.files.iter().filter(|(name, _)| name.ends_with(&extension)).peekable();
@@ -510,7 +535,7 @@ fn runs_of_study(
 }
 
 /// Returns whether a manifest satisfies a request for this text of the study.
-fn is_requested(study: &Study, manifest: &Manifest) -> bool {
+pub(crate) fn is_requested(study: &Study, manifest: &Manifest) -> bool {
     let scenario_hash = content_hash(study.text.as_bytes());
     manifest
         .requests()
@@ -593,7 +618,7 @@ fn write_temporary(path: &Path, bytes: &[u8], is_synced: bool) -> io::Result<()>
 }
 
 /// Returns a name that no other process has, also on other machines.
-fn process_name() -> &'static str {
+pub(crate) fn process_name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| format!("{}-{}", host_name(), std::process::id()))
 }

@@ -4,6 +4,7 @@
 use crate::backend::{self, simulator};
 use crate::backend_kind::BackendKind;
 use crate::duration::parse_duration;
+use crate::location::Location;
 use crate::{Failure, catalog};
 use clap::{Args, ValueEnum};
 use core::fmt::Write as _;
@@ -29,7 +30,7 @@ pub(crate) struct EmitArgs {
     /// The parallel runs, and the cores, of a task.
     #[arg(long, short, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     jobs: u32,
-    /// The results folder, on a file system that all machines share.
+    /// The results folder, on a file system that all machines share, or s3://BUCKET/PREFIX.
     #[arg(long, short, default_value = "results")]
     output: PathBuf,
     /// Use the quick form of the scenario.
@@ -53,12 +54,16 @@ pub(crate) struct EmitArgs {
     /// Kubernetes: the claim of the volume that the tasks share. It is mounted at the results folder.
     #[arg(long, value_name = "CLAIM", default_value = "poseidon-results")]
     volume_claim: String,
+    /// Kubernetes with s3://: the Secret whose keys are the environment of the tasks, such as AWS_ACCESS_KEY_ID.
+    #[arg(long, value_name = "SECRET", default_value = "poseidon-s3")]
+    secret: String,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   poseidon emit slurm my.toml --tasks 100 -o /shared/results > my.sh && sh my.sh
-  poseidon emit k8s fig14b --tasks 16 --image registry/poseidon:0.9 -o /results | kubectl apply -f -";
+  poseidon emit k8s fig14b --tasks 16 --image registry/poseidon:0.9 -o /results | kubectl apply -f -
+  poseidon emit slurm my.toml --tasks 100 -o s3://bucket/my-study > my.sh && sh my.sh";
 
 /// A scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -162,6 +167,11 @@ fn slurm_script(study: &Study, args: &EmitArgs, job: &JobEstimate) -> String {
         "#SBATCH --cpus-per-task={jobs}\n#SBATCH --mem={memory_mb}M\n#SBATCH --time={minutes}\n\
          #SBATCH --requeue\n#SBATCH --open-mode=append"
     );
+    // An object store has no logs. The job is submitted from a folder that the machines share.
+    let logs = match Location::new(&args.output) {
+        Location::Folder(_) => format!("{output}/logs"),
+        Location::ObjectStore(_) => format!("{name}-logs"),
+    };
     format!(
         "#!/bin/sh
 # Submits {study_name} to Slurm: {runs} runs in {tasks} tasks, and a job that collects the results.
@@ -169,14 +179,14 @@ fn slurm_script(study: &Study, args: &EmitArgs, job: &JobEstimate) -> String {
 # Each task takes the longest runs of its share first, and then helps other tasks. A task that is stopped keeps its
 # finished runs and exits with 130. To compute what is missing, submit this script again.
 set -eu
-mkdir -p {output}/logs
+mkdir -p {logs}
 job=$(sbatch --parsable <<'EOF'
 #!/bin/sh
 #SBATCH --job-name={name}
 #SBATCH --array=0-{last}
 {limits}
 #SBATCH --signal=TERM@60
-#SBATCH --output={output}/logs/%A_%a.log
+#SBATCH --output={logs}/%A_%a.log
 exec srun {command} run {scenario}{options} --task \"$SLURM_ARRAY_TASK_ID/{tasks}\" --jobs {jobs} -o {output}
 EOF
 )
@@ -186,7 +196,7 @@ collect=$(sbatch --parsable --dependency=\"afterany:$job\" <<'EOF'
 #!/bin/sh
 #SBATCH --job-name={name}-collect
 {limits}
-#SBATCH --output={output}/logs/collect_%j.log
+#SBATCH --output={logs}/collect_%j.log
 exec srun {command} run {scenario}{options} --jobs {jobs} -o {output}
 EOF
 )
@@ -206,7 +216,8 @@ fn kubernetes_manifest(study: &Study, args: &EmitArgs, job: &JobEstimate) -> Res
     let JobEstimate { estimate, tasks, memory_mb, minutes } = job;
     let (name, jobs, seconds) = (job_name(study), args.jobs, minutes * 60);
     let output = args.output.to_string_lossy();
-    if !output.starts_with('/') {
+    let is_folder = matches!(Location::new(&args.output), Location::Folder(_));
+    if is_folder && !output.starts_with('/') {
         return Err(Failure::Usage(format!(
             "-o {output} is not an absolute path; the volume is mounted there, such as -o /results"
         )));
@@ -224,12 +235,25 @@ fn kubernetes_manifest(study: &Study, args: &EmitArgs, job: &JobEstimate) -> Res
     let text: String = study.text.lines().map(|line| format!("    {line}\n")).collect();
     let (image, claim, output_text) = (quoted(&args.image), quoted(&args.volume_claim), quoted(&output));
     let options = common_options(args);
+    let place = if is_folder { ", where the volume is mounted" } else { "" };
+    // With an object store, a task computes in a temporary folder of its pod.
+    let (environment, mount, volume) = if is_folder {
+        (
+            String::new(),
+            format!("{{name: results, mountPath: {output_text}}}"),
+            format!("persistentVolumeClaim: {{claimName: {claim}}}"),
+        )
+    } else {
+        let secret =
+            format!("          envFrom:\n            - secretRef: {{name: {}}}\n", quoted(&args.secret));
+        (secret, "{name: results, mountPath: /tmp}".to_owned(), "emptyDir: {}".to_owned())
+    };
     Ok(format!(
         "# {study_name}: {runs} runs in {tasks} tasks.
 # The estimate was made on the machine that wrote this file: {estimate}
-# A pod that is stopped keeps its finished runs. Watch: {cli} status {output}, where the volume is mounted.
+# A pod that is stopped keeps its finished runs. Watch: {cli} status {output}{place}.
 # Collect: kubectl wait --for=condition=complete --timeout=-1s job/{name}
-#          {cli} run {argument}{options} -o {output}, where the volume is mounted.
+#          {cli} run {argument}{options} -o {output}{place}.
 apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -255,15 +279,15 @@ spec:
         - name: task
           image: {image}
           command: [{command}]
-          resources:
+{environment}          resources:
             requests: {{cpu: \"{jobs}\", memory: {memory_mb}M}}
             limits: {{memory: {memory_mb}M}}
           volumeMounts:
-            - {{name: results, mountPath: {output_text}}}
+            - {mount}
             - {{name: scenario, mountPath: {scenario_file}, subPath: scenario.toml}}
       volumes:
         - name: results
-          persistentVolumeClaim: {{claimName: {claim}}}
+          {volume}
         - name: scenario
           configMap: {{name: {name}}}
 ",

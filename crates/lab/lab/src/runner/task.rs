@@ -2,19 +2,18 @@
 //!
 //! Each task starts with its own share of the runs, longest first. It then helps a few other tasks with runs that no
 //! process has claimed. A task does not wait for runs of other tasks, and it loads no results, so its memory and its
-//! use of the file system do not grow with the number of tasks.
+//! use of the shared place do not grow with the number of tasks.
 
 use super::{
     NOT_POISONED, RunAttempt, RunContext, RunEnvironment, RunningPlans, Shard, StudyError, Task,
     check_studies, tasks,
 };
 use crate::canonical::plan_hash;
-use crate::claims::Claims;
 use crate::manifest::run_name;
+use crate::shared::SharedResults;
 use crate::store::FailedRun;
 use crate::study::{CellCheck, Study};
 use core::sync::atomic::{AtomicBool, Ordering};
-use core::time::Duration;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -39,20 +38,20 @@ pub struct TaskReport {
     pub failed: Vec<(String, String)>,
 }
 
-/// Runs the share of a task, and then runs of other tasks. `expiry` is the time without a heartbeat after which other
-/// processes repeat the runs of this one. A run that fails is recorded, and the task continues with the next one. An
-/// error in the results folder ends the task.
+/// Runs the share of a task, and then runs of other tasks, which share their runs at one place. A run that fails is
+/// recorded, and the task continues with the next one. An error of the results folder or of the shared place ends the
+/// task.
 pub fn run_task(
     studies: &[Study],
     task: Shard,
-    expiry: Duration,
+    shared: &dyn SharedResults,
     environment: &RunEnvironment<'_>,
 ) -> Result<TaskReport, StudyError> {
     let RunEnvironment { backend, store, options, observer } = *environment;
     let checks = check_studies(studies, backend, options)?;
-    studies.iter().try_for_each(|study| store.write_scenario(study))?;
-    let (plans, claims) = (RunningPlans::default(), Claims::new(expiry));
-    let context = RunContext::new(environment, &plans, &claims, false);
+    studies.iter().try_for_each(|study| shared.write_scenario(store, study))?;
+    let plans = RunningPlans::default();
+    let context = RunContext::new(environment, &plans, shared, false);
     let queue = order_runs(tasks(studies, None, options), &checks, task);
     let share = queue.iter().filter(|(_, is_own)| *is_own).count();
     let queue = Mutex::new(queue);
@@ -110,11 +109,11 @@ impl RunContext<'_> {
         if task.cell.scenario.analytic.is_none() {
             let resolved = study.resolve(task.cell, task.id.seed, self.backend)?;
             let run = run_name(&plan_hash(&resolved), &self.options.program.identity);
-            if self.store.has_run(study, &run, self.options.records) {
+            if self.shared.has_run(self.store, study, &run, self.options.records)? {
                 report.lock().expect(NOT_POISONED).found += usize::from(is_own);
                 return Ok(());
             }
-            if !is_own && self.store.has_failed(&study.name, &run) {
+            if !is_own && self.shared.has_failed(self.store, study, &run)? {
                 return Ok(());
             }
             name = Some(run);
@@ -135,7 +134,7 @@ impl RunContext<'_> {
                 let failure =
                     FailedRun { cell: task.id.labels.clone(), seed: task.id.seed, error: error.to_string() };
                 if let Some(name) = name {
-                    self.store.write_failure(&study.name, &name, &failure)?;
+                    self.shared.write_failure(self.store, study, &name, &failure)?;
                 }
                 report.failed.push((task.id.to_string(), failure.error));
                 Ok(())
