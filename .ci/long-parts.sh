@@ -11,6 +11,11 @@ build_release() {
     cargo build "${release[@]}" --bin poseidon --bin poseidon-peers \
         --example packet_hops --example anchors --example cost --example ratio
 }
+# MPI ranks, and the hosts on which they run.
+build_scale() {
+    cargo build --release --locked -p poseidon-sim --features mpi --example scale &&
+        cargo build --release --locked -p poseidon-testbed --example two_hosts
+}
 # Only the command.
 build_command() { cargo build "${release[@]}" --bin poseidon; }
 # The same features as in .ci/run.
@@ -106,6 +111,9 @@ lacks_release_tools() {
         return 1
     }
 }
+lacks_mpi() {
+    lacks_programs 'libopenmpi-dev openmpi-bin libclang-dev' mpicc mpirun && lacks_programs iproute2 ip
+}
 lacks_prometheus() { lacks_programs prometheus prometheus promtool; }
 
 lacks_python_tools() {
@@ -138,6 +146,7 @@ part ns3_equality 10 '' both_ns3
 part capi_equality 10 '' ''
 part capi_package 5 '' cargo_c
 part slurm 10 command 'root slurm'
+part scale 10 scale 'root two_cores mpi'
 part many_results 10 command ''
 part monitoring 5 command 'root prometheus'
 part packages 5 debs 'root release_tools systemd_nspawn'
@@ -180,6 +189,7 @@ run_ns3_equality() { .ci/ns3 --all 100000; }
 run_capi_equality() { cargo test --release --locked -p poseidon-capi --test equality -- --ignored --nocapture; }
 run_capi_package() { .ci/capi; }
 run_slurm() { "${as_root[@]}" tools/cluster/check.py --json; }
+run_scale() { "${as_root[@]}" tools/scale/check.py --json; }
 run_many_results() { tools/cluster/many.py --json; }
 run_monitoring() { "${as_root[@]}" tools/monitoring/check.py --json; }
 run_packages() { "${as_root[@]}" tools/packages/check.py --json; }

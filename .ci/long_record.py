@@ -260,6 +260,22 @@ def many_results(text):
     return {key: value for key, value in row.items() if key != "test"}
 
 
+def scale(text):
+    (row,) = only([row for row in objects(text) if row.get("part") == "scale"])
+    worst = {"without delay": 0.0, "10 and 50 us": 0.0, "100 us and more": 0.0}
+    for compared in (row for row in objects(text) if row.get("kind") == "compared"):
+        delay = compared["delay_us"]
+        group = "without delay" if delay == 0 else "10 and 50 us" if delay < 100 else "100 us and more"
+        worst[group] = max(worst[group], abs(compared["error"]))
+    return {
+        "rows": row["rows"],
+        "rows within 15 %": row["rows_within"],
+        "rows with equal hashes": row["equal_hashes"],
+        "largest error": row["worst_error"],
+        **{f"largest error, {group}": error for group, error in worst.items()},
+    }
+
+
 def monitoring(text):
     (row,) = only([row for row in objects(text) if row.get("test") == "monitoring"])
     return {
@@ -582,6 +598,16 @@ PARTS = {
             at_most("report_s", 5, "docs/howto/cluster.md"),
             at_most("status_s", 5, "docs/howto/cluster.md"),
             at_most("resuming_s", 5, "docs/howto/cluster.md"),
+        ],
+    },
+    "scale": {
+        "what": "one run on two hosts with added delay, compared with a model that was not fitted to it",
+        "figures": scale,
+        "exit codes": [0, 1],
+        "marks": [
+            at_least("rows", 30, "docs/howto/scale.md: five cases, six delays"),
+            at_least("rows with equal hashes", 30, "docs/howto/scale.md: the same result as one process"),
+            at_most("largest error", 0.15, "docs/howto/scale.md: within 15 %"),
         ],
     },
     "monitoring": {

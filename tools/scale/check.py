@@ -1,0 +1,325 @@
+#!/usr/bin/env python3
+"""Runs one simulation on two hosts with links of several delays, and holds a model of the cost against it.
+
+    check.py [--json] [--repeat N]      measures, prints the model's error for each row, and models up to 64 machines
+    check.py --measure FILE             only measures, and appends the rows to FILE
+    check.py --model FILE [--json]      only models, from the rows in FILE
+
+The hosts are two network namespaces; each link between them is the testbed's delay line (`two_hosts`, an example of
+poseidon-testbed). Each host runs one MPI rank (`scale`, an example of poseidon-sim). No memory is shared.
+
+The model of a run on N machines, with one rank each, is a sum over windows:
+
+    time = hops of the busiest machine x time per hop
+         + exchange(bytes of the busiest machine) + trips x one-way delay + (N - 2) x time per further machine
+
+- The time per hop comes from the same run on two threads, next to the run on two hosts.
+- exchange() comes from exchanges without a simulation, on the link without delay. A frame and each array that follows
+  it travel at once: one trip. An array above 64 kB waits until its receiver asks for it: three trips.
+- The hops and bytes of N machines are counted, because they do not depend on time.
+
+No run on two hosts is used to fit the model. It needs root, two cores, and Debian's packages openmpi-bin and
+libopenmpi-dev. Exit codes: 0 every row is within 15 % and all hashes are equal, 1 not, 3 the machine lacks something.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
+SCALE = TARGET / "release/examples/scale"
+TWO_HOSTS = TARGET / "release/examples/two_hosts"
+DELAYS_US = [0, 10, 50, 100, 200, 500]
+CASES = ["poseidon-128-200", "poseidon-1024-60", "swift-1024-60", "hpcc-1024-60", "poseidon-8192-12"]
+EXCHANGES = [0, 20, 60, 100, 400, 1000, 2000, 5000, 10000, 20000, 50000]
+MACHINES = [1, 2, 4, 8, 16, 32, 64]
+MODELLED = ["poseidon-1024-60", "poseidon-8192-12", "poseidon-65536-12"]
+PASS_MARK = 0.15
+PACKET_BYTES = 64
+# Open MPI sends larger messages over TCP only after the receiver asked for them.
+EAGER_BYTES = 65_536 - 64
+
+# The remote shell of Open MPI: it starts a daemon on a host, with the host's name and network.
+AGENT = """#!/bin/sh
+host=$1
+shift
+exec nsenter --net=/run/netns/$host unshare --uts sh -c "hostname $host; $*"
+"""
+
+
+def fail(text, code=1):
+    print(f"check: {text}", file=sys.stderr)
+    sys.exit(code)
+
+
+def rows_of(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def run(command, **options):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=600, **options)
+    if done.returncode != 0:
+        fail(f"{' '.join(str(word) for word in command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def check_machine():
+    for program in ("mpirun", "nsenter", "unshare", "ip", "chrt"):
+        if not shutil.which(program):
+            fail(f"{program} is missing (apt-get install openmpi-bin util-linux iproute2)", 3)
+    if os.geteuid() != 0:
+        fail("network namespaces need root", 3)
+    if len(os.sched_getaffinity(0)) < 2:
+        fail("two hosts need two cores", 3)
+    for program, build in (
+        (SCALE, "cargo build --release -p poseidon-sim --features mpi --example scale"),
+        (TWO_HOSTS, "cargo build --release -p poseidon-testbed --example two_hosts"),
+    ):
+        if not program.exists():
+            fail(f"{program.name} is not built: {build}", 3)
+
+
+# --- Measure
+
+
+def measure_links(delays, cases, options):
+    """Runs the cases on two hosts, once per link. Runs on h0 inside `two_hosts`."""
+    with tempfile.TemporaryDirectory() as folder:
+        agent = Path(folder) / "agent"
+        agent.write_text(AGENT)
+        agent.chmod(0o755)
+        rows = []
+        for number, delay in enumerate(delays):
+            mca = {
+                "plm_rsh_agent": agent,
+                "plm_rsh_no_tree_spawn": 1,
+                "btl": "tcp,self",
+                "pml": "ob1",
+                "btl_tcp_if_include": f"d{number}",
+                "oob_tcp_if_include": "ctl",
+                "orte_keep_fqdn_hostnames": 1,
+            }
+            mpirun = ["unshare", "--uts", "sh", "-c", 'hostname h0; exec "$0" "$@"', "mpirun", "--allow-run-as-root"]
+            mpirun += ["-n", "2", "--host", "h0:1,h1:1", "--map-by", "node", "--bind-to", "none"]
+            mpirun += [word for name, value in mca.items() for word in ("--mca", name, value)]
+            mpirun += [word for text in os.environ.get("SCALE_MCA", "").split() for word in ("--mca", *text.split("="))]
+            text = run([*mpirun, SCALE, *options, *cases])
+            rows += [row | {"delay_us": delay} for row in rows_of(text)]
+        return rows
+
+
+def measure(delays, cases, exchanges, repeat):
+    """Returns the rows of all links. Each repetition visits all links, because the machine's speed changes."""
+    options = ["--threads", f"--exchange={','.join(map(str, exchanges))}"]
+    rows = []
+    for number in range(repeat):
+        inside = [sys.executable, __file__, "--inside", json.dumps([delays, cases, options])]
+        text = run([TWO_HOSTS, ",".join(map(str, delays)), *inside])
+        rows += [row | {"repeat": number} for row in rows_of(text)]
+    return rows
+
+
+def count(cases, machines):
+    return rows_of(run([SCALE, f"--count={','.join(map(str, machines))}", *cases]))
+
+
+# --- Model
+
+
+def median(numbers):
+    ordered = sorted(numbers)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+class Exchange:
+    """The time of an exchange between two machines without delay, in us, from exchanges without a simulation."""
+
+    def __init__(self, rows):
+        times = {}
+        for row in rows:
+            if row["kind"] == "exchange" and row["delay_us"] == 0:
+                times.setdefault(row["packets"] * PACKET_BYTES, []).append(row["us"])
+        self.points = sorted((size, median(found)) for size, found in times.items())
+
+    def us(self, size):
+        """Interpolates between the measured sizes, and beyond the largest."""
+        points = self.points
+        upper = next((i for i, (known, _) in enumerate(points) if known >= size and i > 0), len(points) - 1)
+        (x0, y0), (x1, y1) = points[upper - 1], points[upper]
+        return y0 + (y1 - y0) * (size - x0) / (x1 - x0)
+
+
+def trips(row):
+    """Returns the one-way trips per window, as a mean."""
+    return 1 + 2 * row["large_windows"] / row["windows"]
+
+
+def exchange_s(row, exchange, delay_us):
+    """Returns the modelled time of all exchanges of a run. `max_bytes` is a sum over windows."""
+    if row["machines"] == 1:
+        return 0.0
+    per_window = exchange.us(row["max_bytes"] / row["windows"]) + trips(row) * delay_us
+    return row["windows"] * per_window / 1e6
+
+
+def compare(rows):
+    """Returns one row per case and link: what was measured, what the model says, and the error."""
+    exchange = Exchange(rows)
+    keys = sorted({(row["case"], row["delay_us"]) for row in rows if row["kind"] == "ranks"}, key=lambda k: (k[0].split("-")[0], int(k[0].split("-")[1]), k[1]))
+    result = []
+    for case, delay in keys:
+        runs = [row for row in rows if row.get("case") == case and row["delay_us"] == delay]
+        # The two runs of a repetition are neighbours in time.
+        pairs = list(zip([r for r in runs if r["kind"] == "threads"], [r for r in runs if r["kind"] == "ranks"]))
+        modelled = [threads["total_s"] + exchange_s(ranks, exchange, delay) for threads, ranks in pairs]
+        errors = [model / ranks["total_s"] - 1 for model, (_, ranks) in zip(modelled, pairs)]
+        ranks = pairs[0][1]
+        windows = ranks["windows"]
+        per_window = lambda values: median(values) * 1e6 / windows
+        result.append(
+            {
+                "case": case,
+                "delay_us": delay,
+                "repeats": len(pairs),
+                "windows": windows,
+                "bytes_per_window": round(ranks["max_bytes"] / windows),
+                "trips": round(trips(ranks), 2),
+                "threads_us": round(per_window([t["total_s"] for t, _ in pairs]), 1),
+                "measured_us": round(per_window([r["total_s"] for _, r in pairs]), 1),
+                "modelled_us": round(per_window(modelled), 1),
+                "error": round(median(errors), 4),
+                "error_min": round(min(errors), 4),
+                "error_max": round(max(errors), 4),
+                "equal_hashes": len({row["hash"] for pair in pairs for row in pair}) == 1,
+            }
+        )
+    return result
+
+
+def predict(rows, counts, delays):
+    """Returns the modelled time of a window on 1 to 64 machines."""
+    exchange = Exchange(rows)
+    compared = compare(rows)
+    threads = {}
+    for row in rows:
+        if row["kind"] == "threads":
+            threads.setdefault(row["case"], []).append(row["total_s"] / row["max_hops"])
+    # A network that was not run on two hosts has the time per hop of the largest that was.
+    largest = max((case for case in threads if case.startswith("poseidon")), key=lambda case: int(case.split("-")[1]))
+    further_us = exchange.us(0)
+    result = []
+    for row in counts:
+        per_hop = median(threads.get(row["case"]) or threads[largest])
+        compute = row["max_hops"] * per_hop
+        for delay in delays:
+            peers = max(0, row["machines"] - 2) * further_us * row["windows"] / 1e6
+            total = compute + exchange_s(row, exchange, delay) + peers
+            result.append(
+                {
+                    "case": row["case"],
+                    "machines": row["machines"],
+                    "delay_us": delay,
+                    "windows": row["windows"],
+                    "compute_us": round(compute * 1e6 / row["windows"], 1),
+                    "bytes_per_window": round(row["max_bytes"] / row["windows"]),
+                    "imbalance": round(row["max_hops"] * row["machines"] / row["packet_hops"], 3),
+                    "trips": round(trips(row), 2),
+                    "window_us": round(total * 1e6 / row["windows"], 1),
+                    "ns_per_hop": round(per_hop * 1e9, 1),
+                }
+            )
+    alone = {(row["case"], row["delay_us"]): row["window_us"] for row in result if row["machines"] == 1}
+    for row in result:
+        row["speedup"] = round(alone[row["case"], row["delay_us"]] / row["window_us"], 2)
+    del compared
+    return result
+
+
+def report(rows, counts, as_json):
+    compared = compare(rows)
+    one = {row["case"]: row["hash"] for row in counts if row["machines"] == 1}
+    for row in compared:
+        hashes = {found["hash"] for found in rows if found.get("case") == row["case"]}
+        row["equal_hashes"] = hashes <= {one.get(row["case"], min(hashes))} and len(hashes) == 1
+    predicted = predict(rows, [row for row in counts if row["case"] in MODELLED], [10, 50, 200])
+    exchange = Exchange(rows)
+    worst = max(abs(row["error"]) for row in compared)
+    all_equal = all(row["equal_hashes"] for row in compared)
+    summary = {
+        "part": "scale",
+        "rows": len(compared),
+        "rows_within": sum(abs(row["error"]) <= PASS_MARK for row in compared),
+        "worst_error": worst,
+        "equal_hashes": sum(row["equal_hashes"] for row in compared),
+    }
+    if as_json:
+        for kind, found in (("compared", compared), ("predicted", predicted)):
+            for row in found:
+                print(json.dumps({"kind": kind} | row))
+        print(json.dumps({"kind": "exchange", "points": exchange.points}))
+        print(json.dumps(summary))
+    else:
+        print("An exchange without a simulation, on the link without delay:")
+        for size, us in exchange.points:
+            print(f"{size:>9} B {us:>9.1f} us")
+        print("\nOne window on two hosts, in us:")
+        print(f"{'case':<20} {'delay':>5} {'bytes':>8} {'trips':>5} {'threads':>9} {'measured':>9} {'model':>9} {'error':>7} {'from':>7} {'to':>7}")
+        for row in compared:
+            print(
+                f"{row['case']:<20} {row['delay_us']:>5} {row['bytes_per_window']:>8} {row['trips']:>5} {row['threads_us']:>9} "
+                f"{row['measured_us']:>9} {row['modelled_us']:>9} {row['error']:>7.1%} {row['error_min']:>7.1%} {row['error_max']:>7.1%}"
+                f"{'' if row['equal_hashes'] else '  the hashes differ'}"
+            )
+        print("\nModelled, with one rank per machine:")
+        print(f"{'case':<20} {'machines':>8} {'delay':>5} {'compute':>9} {'bytes':>9} {'trips':>5} {'window':>9} {'speedup':>7} {'imbalance':>9}")
+        for row in predicted:
+            print(
+                f"{row['case']:<20} {row['machines']:>8} {row['delay_us']:>5} {row['compute_us']:>9} {row['bytes_per_window']:>9} "
+                f"{row['trips']:>5} {row['window_us']:>9} {row['speedup']:>7} {row['imbalance']:>9}"
+            )
+        print(f"\n{summary['rows_within']} of {summary['rows']} rows are within {PASS_MARK:.0%}; the worst error is {worst:.1%}")
+    return 0 if worst <= PASS_MARK and all_equal else 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--measure", metavar="FILE")
+    parser.add_argument("--count", metavar="FILE")
+    parser.add_argument("--model", metavar="FILE")
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--delays", default=",".join(map(str, DELAYS_US)))
+    parser.add_argument("--inside", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.inside:
+        for row in measure_links(*json.loads(options.inside)):
+            print(json.dumps(row))
+        return 0
+    delays, cases = [int(text) for text in options.delays.split(",")], options.cases.split(",")
+    if options.model:
+        rows = rows_of(Path(options.model).read_text())
+    else:
+        check_machine()
+        rows = []
+        if not options.count:
+            rows += measure(delays, cases, EXCHANGES, options.repeat)
+        if not options.measure:
+            rows += count(sorted(set(MODELLED) | set(cases)), MACHINES)
+        if options.measure or options.count:
+            with open(options.measure or options.count, "a") as file:
+                file.writelines(json.dumps(row) + "\n" for row in rows)
+            return 0
+    counts = [row for row in rows if row["kind"] == "count"]
+    return report([row for row in rows if row["kind"] != "count"], counts, options.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
