@@ -11,11 +11,11 @@ poseidon-testbed). Each host runs one MPI rank (`scale`, an example of poseidon-
 The model of a run on N machines, with one rank each, is a sum over windows:
 
     time = hops of the busiest machine x time per hop
-         + exchange(bytes of the busiest machine) + trips x one-way delay + (N - 2) x time per further machine
+         + one-way delay + exchange(bytes of the busiest machine) + (N - 2) x exchange(0)
 
-- The time per hop comes from the same run on two threads, next to the run on two hosts.
-- exchange() comes from exchanges without a simulation, on the link without delay. A frame and each array that follows
-  it travel at once: one trip. An array above 64 kB waits until its receiver asks for it: three trips.
+- The time per hop comes from the same network on two threads, as the median over all its runs.
+- exchange() is the time beyond the delay. It comes from exchanges without a simulation, on two of the links.
+- Each further machine costs the time of an empty exchange. This is an upper bound that is not measured.
 - The hops and bytes of N machines are counted, because they do not depend on time.
 
 No run on two hosts is used to fit the model. It needs root, two cores, and Debian's packages openmpi-bin and
@@ -42,8 +42,8 @@ MACHINES = [1, 2, 4, 8, 16, 32, 64]
 MODELLED = ["poseidon-1024-60", "poseidon-8192-12", "poseidon-65536-12"]
 PASS_MARK = 0.15
 PACKET_BYTES = 64
-# Open MPI sends larger messages over TCP only after the receiver asked for them.
-EAGER_BYTES = 65_536 - 64
+# The links whose exchanges, without a simulation, the model is fitted to.
+FITTED_DELAYS_US = [0, 100]
 
 # The remote shell of Open MPI: it starts a daemon on a host, with the host's name and network.
 AGENT = """#!/bin/sh
@@ -120,7 +120,8 @@ def measure(delays, cases, exchanges, repeat):
     rows = []
     for number in range(repeat):
         inside = [sys.executable, __file__, "--inside", json.dumps([delays, cases, options])]
-        text = run([TWO_HOSTS, ",".join(map(str, delays)), *inside])
+        # As on the testbed, other processes of this machine disturb less.
+        text = run(["nice", "-n", "-20", TWO_HOSTS, ",".join(map(str, delays)), *inside])
         rows += [row | {"repeat": number} for row in rows_of(text)]
     return rows
 
@@ -139,13 +140,13 @@ def median(numbers):
 
 
 class Exchange:
-    """The time of an exchange between two machines without delay, in us, from exchanges without a simulation."""
+    """The time of an exchange between two machines beyond the delay, in us, from exchanges without a simulation."""
 
     def __init__(self, rows):
         times = {}
         for row in rows:
-            if row["kind"] == "exchange" and row["delay_us"] == 0:
-                times.setdefault(row["packets"] * PACKET_BYTES, []).append(row["us"])
+            if row["kind"] == "exchange" and row["delay_us"] in FITTED_DELAYS_US:
+                times.setdefault(row["packets"] * PACKET_BYTES, []).append(row["us"] - row["delay_us"])
         self.points = sorted((size, median(found)) for size, found in times.items())
 
     def us(self, size):
@@ -156,89 +157,78 @@ class Exchange:
         return y0 + (y1 - y0) * (size - x0) / (x1 - x0)
 
 
-def trips(row):
-    """Returns the one-way trips per window, as a mean."""
-    return 1 + 2 * row["large_windows"] / row["windows"]
-
-
 def exchange_s(row, exchange, delay_us):
     """Returns the modelled time of all exchanges of a run. `max_bytes` is a sum over windows."""
     if row["machines"] == 1:
         return 0.0
-    per_window = exchange.us(row["max_bytes"] / row["windows"]) + trips(row) * delay_us
-    return row["windows"] * per_window / 1e6
+    further = (row["machines"] - 2) * exchange.us(0)
+    return row["windows"] * (delay_us + exchange.us(row["max_bytes"] / row["windows"]) + further) / 1e6
+
+
+def by_case(rows, kind):
+    """Returns the rows of one kind by case, smallest networks first."""
+    cases = {}
+    for row in rows:
+        if row["kind"] == kind:
+            cases.setdefault(row["case"], []).append(row)
+    return dict(sorted(cases.items(), key=lambda item: (int(item[0].split("-")[1]), item[0])))
 
 
 def compare(rows):
     """Returns one row per case and link: what was measured, what the model says, and the error."""
     exchange = Exchange(rows)
-    keys = sorted({(row["case"], row["delay_us"]) for row in rows if row["kind"] == "ranks"}, key=lambda k: (k[0].split("-")[0], int(k[0].split("-")[1]), k[1]))
+    threads = by_case(rows, "threads")
     result = []
-    for case, delay in keys:
-        runs = [row for row in rows if row.get("case") == case and row["delay_us"] == delay]
-        # The two runs of a repetition are neighbours in time.
-        pairs = list(zip([r for r in runs if r["kind"] == "threads"], [r for r in runs if r["kind"] == "ranks"]))
-        modelled = [threads["total_s"] + exchange_s(ranks, exchange, delay) for threads, ranks in pairs]
-        errors = [model / ranks["total_s"] - 1 for model, (_, ranks) in zip(modelled, pairs)]
-        ranks = pairs[0][1]
-        windows = ranks["windows"]
-        per_window = lambda values: median(values) * 1e6 / windows
-        result.append(
-            {
-                "case": case,
-                "delay_us": delay,
-                "repeats": len(pairs),
-                "windows": windows,
-                "bytes_per_window": round(ranks["max_bytes"] / windows),
-                "trips": round(trips(ranks), 2),
-                "threads_us": round(per_window([t["total_s"] for t, _ in pairs]), 1),
-                "measured_us": round(per_window([r["total_s"] for _, r in pairs]), 1),
-                "modelled_us": round(per_window(modelled), 1),
-                "error": round(median(errors), 4),
-                "error_min": round(min(errors), 4),
-                "error_max": round(max(errors), 4),
-                "equal_hashes": len({row["hash"] for pair in pairs for row in pair}) == 1,
-            }
-        )
+    for case, runs in by_case(rows, "ranks").items():
+        compute = median([row["total_s"] for row in threads[case]])
+        for delay in sorted({row["delay_us"] for row in runs}):
+            on_link = [row for row in runs if row["delay_us"] == delay]
+            windows, size = on_link[0]["windows"], on_link[0]["max_bytes"]
+            measured = sorted(row["total_s"] * 1e6 / windows for row in on_link)
+            model = (compute + exchange_s(on_link[0], exchange, delay)) * 1e6 / windows
+            result.append(
+                {
+                    "case": case,
+                    "delay_us": delay,
+                    "runs": len(on_link),
+                    "bytes_per_window": round(size / windows),
+                    "threads_us": round(compute * 1e6 / windows, 1),
+                    "measured_us": round(median(measured), 1),
+                    "fastest_us": round(measured[0], 1),
+                    "slowest_us": round(measured[-1], 1),
+                    "model_us": round(model, 1),
+                    "error": round(model / median(measured) - 1, 4),
+                }
+            )
     return result
 
 
 def predict(rows, counts, delays):
     """Returns the modelled time of a window on 1 to 64 machines."""
     exchange = Exchange(rows)
-    compared = compare(rows)
-    threads = {}
-    for row in rows:
-        if row["kind"] == "threads":
-            threads.setdefault(row["case"], []).append(row["total_s"] / row["max_hops"])
+    threads = by_case(rows, "threads")
     # A network that was not run on two hosts has the time per hop of the largest that was.
-    largest = max((case for case in threads if case.startswith("poseidon")), key=lambda case: int(case.split("-")[1]))
-    further_us = exchange.us(0)
+    largest = [case for case in threads if case.startswith("poseidon")][-1]
     result = []
     for row in counts:
-        per_hop = median(threads.get(row["case"]) or threads[largest])
+        per_hop = median([run["total_s"] / run["max_hops"] for run in threads.get(row["case"], threads[largest])])
         compute = row["max_hops"] * per_hop
         for delay in delays:
-            peers = max(0, row["machines"] - 2) * further_us * row["windows"] / 1e6
-            total = compute + exchange_s(row, exchange, delay) + peers
+            total = compute + exchange_s(row, exchange, delay)
+            alone = row["packet_hops"] * per_hop
             result.append(
                 {
                     "case": row["case"],
                     "machines": row["machines"],
                     "delay_us": delay,
-                    "windows": row["windows"],
                     "compute_us": round(compute * 1e6 / row["windows"], 1),
                     "bytes_per_window": round(row["max_bytes"] / row["windows"]),
-                    "imbalance": round(row["max_hops"] * row["machines"] / row["packet_hops"], 3),
-                    "trips": round(trips(row), 2),
                     "window_us": round(total * 1e6 / row["windows"], 1),
+                    "speedup": round(alone / total, 2),
+                    "imbalance": round(row["max_hops"] * row["machines"] / row["packet_hops"], 3),
                     "ns_per_hop": round(per_hop * 1e9, 1),
                 }
             )
-    alone = {(row["case"], row["delay_us"]): row["window_us"] for row in result if row["machines"] == 1}
-    for row in result:
-        row["speedup"] = round(alone[row["case"], row["delay_us"]] / row["window_us"], 2)
-    del compared
     return result
 
 
@@ -246,12 +236,12 @@ def report(rows, counts, as_json):
     compared = compare(rows)
     one = {row["case"]: row["hash"] for row in counts if row["machines"] == 1}
     for row in compared:
+        # On two hosts, on two threads and on one thread.
         hashes = {found["hash"] for found in rows if found.get("case") == row["case"]}
-        row["equal_hashes"] = hashes <= {one.get(row["case"], min(hashes))} and len(hashes) == 1
+        row["equal_hashes"] = hashes == {one.get(row["case"])}
     predicted = predict(rows, [row for row in counts if row["case"] in MODELLED], [10, 50, 200])
-    exchange = Exchange(rows)
+    points = Exchange(rows).points
     worst = max(abs(row["error"]) for row in compared)
-    all_equal = all(row["equal_hashes"] for row in compared)
     summary = {
         "part": "scale",
         "rows": len(compared),
@@ -263,29 +253,29 @@ def report(rows, counts, as_json):
         for kind, found in (("compared", compared), ("predicted", predicted)):
             for row in found:
                 print(json.dumps({"kind": kind} | row))
-        print(json.dumps({"kind": "exchange", "points": exchange.points}))
+        print(json.dumps({"kind": "exchange", "points": points}))
         print(json.dumps(summary))
     else:
-        print("An exchange without a simulation, on the link without delay:")
-        for size, us in exchange.points:
+        print("An exchange without a simulation, beyond the delay:")
+        for size, us in points:
             print(f"{size:>9} B {us:>9.1f} us")
         print("\nOne window on two hosts, in us:")
-        print(f"{'case':<20} {'delay':>5} {'bytes':>8} {'trips':>5} {'threads':>9} {'measured':>9} {'model':>9} {'error':>7} {'from':>7} {'to':>7}")
+        print(f"{'case':<18} {'delay':>5} {'bytes':>8} {'threads':>9} {'measured':>9} {'fastest':>9} {'slowest':>9} {'model':>9} {'error':>7}")
         for row in compared:
             print(
-                f"{row['case']:<20} {row['delay_us']:>5} {row['bytes_per_window']:>8} {row['trips']:>5} {row['threads_us']:>9} "
-                f"{row['measured_us']:>9} {row['modelled_us']:>9} {row['error']:>7.1%} {row['error_min']:>7.1%} {row['error_max']:>7.1%}"
+                f"{row['case']:<18} {row['delay_us']:>5} {row['bytes_per_window']:>8} {row['threads_us']:>9} {row['measured_us']:>9} "
+                f"{row['fastest_us']:>9} {row['slowest_us']:>9} {row['model_us']:>9} {row['error']:>7.1%}"
                 f"{'' if row['equal_hashes'] else '  the hashes differ'}"
             )
         print("\nModelled, with one rank per machine:")
-        print(f"{'case':<20} {'machines':>8} {'delay':>5} {'compute':>9} {'bytes':>9} {'trips':>5} {'window':>9} {'speedup':>7} {'imbalance':>9}")
+        print(f"{'case':<18} {'machines':>8} {'delay':>5} {'compute':>9} {'bytes':>9} {'window':>9} {'speedup':>7} {'imbalance':>9}")
         for row in predicted:
             print(
-                f"{row['case']:<20} {row['machines']:>8} {row['delay_us']:>5} {row['compute_us']:>9} {row['bytes_per_window']:>9} "
-                f"{row['trips']:>5} {row['window_us']:>9} {row['speedup']:>7} {row['imbalance']:>9}"
+                f"{row['case']:<18} {row['machines']:>8} {row['delay_us']:>5} {row['compute_us']:>9} {row['bytes_per_window']:>9} "
+                f"{row['window_us']:>9} {row['speedup']:>7} {row['imbalance']:>9}"
             )
         print(f"\n{summary['rows_within']} of {summary['rows']} rows are within {PASS_MARK:.0%}; the worst error is {worst:.1%}")
-    return 0 if worst <= PASS_MARK and all_equal else 1
+    return 0 if worst <= PASS_MARK and summary["equal_hashes"] == len(compared) else 1
 
 
 def main():
