@@ -11,10 +11,9 @@ poseidon-testbed). Each host runs one MPI rank (`scale`, an example of poseidon-
 The model of a run on N machines, with one rank each, is a sum over windows:
 
     time = hops of the busiest machine x time per hop
-         + trips x one-way delay + exchange(bytes of the busiest machine) + (N - 2) x exchange(0)
+         + one-way delay + exchange(bytes of the busiest machine) + (N - 2) x exchange(0)
 
 - The time per hop comes from the same network on two threads, as the median over all its runs.
-- A frame takes one trip. Open MPI sends an array above 64 kB only after its receiver asked for it: two more trips.
 - exchange() is the time beyond the delay. It comes from exchanges without a simulation, on two of the links.
 - Each further machine costs the time of an empty exchange. This is an upper bound that is not measured.
 - The hops and bytes of N machines are counted, because they do not depend on time.
@@ -43,8 +42,6 @@ MACHINES = [1, 2, 4, 8, 16, 32, 64]
 MODELLED = ["poseidon-1024-60", "poseidon-8192-12", "poseidon-65536-12"]
 PASS_MARK = 0.15
 PACKET_BYTES = 64
-# Open MPI sends larger messages over TCP only after the receiver asked for them.
-EAGER_BYTES = 65_536 - 64
 # The links whose exchanges, without a simulation, the model is fitted to.
 FITTED_DELAYS_US = [0, 100]
 
@@ -149,9 +146,7 @@ class Exchange:
         times = {}
         for row in rows:
             if row["kind"] == "exchange" and row["delay_us"] in FITTED_DELAYS_US:
-                size = row["packets"] * PACKET_BYTES
-                trips = 3 if size > EAGER_BYTES else 1
-                times.setdefault(size, []).append(row["us"] - trips * row["delay_us"])
+                times.setdefault(row["packets"] * PACKET_BYTES, []).append(row["us"] - row["delay_us"])
         self.points = sorted((size, median(found)) for size, found in times.items())
 
     def us(self, size):
@@ -162,18 +157,12 @@ class Exchange:
         return y0 + (y1 - y0) * (size - x0) / (x1 - x0)
 
 
-def mean_trips(row):
-    """Returns the one-way trips per window. HPCC's packets and hop records are two arrays, one after the other."""
-    arrays = 2 if row["case"].startswith("hpcc") else 1
-    return 1 + 2 * arrays * row["large_windows"] / row["windows"]
-
-
 def exchange_s(row, exchange, delay_us):
     """Returns the modelled time of all exchanges of a run. `max_bytes` is a sum over windows."""
     if row["machines"] == 1:
         return 0.0
     further = (row["machines"] - 2) * exchange.us(0)
-    return row["windows"] * (mean_trips(row) * delay_us + exchange.us(row["max_bytes"] / row["windows"]) + further) / 1e6
+    return row["windows"] * (delay_us + exchange.us(row["max_bytes"] / row["windows"]) + further) / 1e6
 
 
 def by_case(rows, kind):

@@ -32,9 +32,6 @@ use poseidon_sim::{MpiSimulator, Simulator, WindowCost};
 use poseidon_testkit::plans::permutation;
 use poseidon_types::{BitRate, Picos};
 
-/// Open MPI sends larger messages over TCP only after the receiver asked for them. This is its default, less its header.
-const EAGER_BYTES: u64 = 65_536 - 64;
-
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let option = |name: &str| arguments.iter().find_map(|argument| argument.strip_prefix(name));
@@ -227,8 +224,6 @@ struct Summary {
     sent_bytes: u64,
     /// The receivers of the machine with most of them.
     receivers: u64,
-    /// Windows in which an array of a machine exceeded [`EAGER_BYTES`].
-    large_windows: u64,
 }
 
 impl Summary {
@@ -247,7 +242,6 @@ impl Summary {
             summary.max_bytes += max(|cost| cost.sent_bytes.max(cost.received_bytes));
             summary.sent_bytes += costs().map(|cost| cost.sent_bytes).sum::<u64>();
             summary.receivers += max(|cost| cost.receivers);
-            summary.large_windows += u64::from(max(|cost| cost.largest_array) > EAGER_BYTES);
         }
         summary
     }
@@ -271,20 +265,19 @@ impl Summary {
         let _ = write!(
             row,
             ",\"packet_hops\":{},\"max_hops\":{},\"max_bytes\":{},\"sent_bytes\":{},\"receivers\":{},\
-             \"large_windows\":{},\"hash\":\"{:016x}\"{more}}}",
+             \"hash\":\"{:016x}\"{more}}}",
             self.packet_hops,
             self.max_hops,
             self.max_bytes,
             self.sent_bytes,
             self.receivers,
-            self.large_windows,
             report.result_hash
         );
         row
     }
 }
 
-const FIELDS: usize = 7;
+const FIELDS: usize = 6;
 
 fn to_numbers(cost: &WindowCost) -> [u64; FIELDS] {
     [
@@ -294,7 +287,6 @@ fn to_numbers(cost: &WindowCost) -> [u64; FIELDS] {
         cost.sent_bytes,
         cost.received_bytes,
         cost.receivers,
-        cost.largest_array,
     ]
 }
 
@@ -306,6 +298,5 @@ fn from_numbers(numbers: &[u64]) -> WindowCost {
         sent_bytes: numbers[3],
         received_bytes: numbers[4],
         receivers: numbers[5],
-        largest_array: numbers[6],
     }
 }

@@ -26,8 +26,6 @@ pub struct WindowCost {
     pub received_bytes: u64,
     /// The number of shards to which this shard sent packets.
     pub receivers: u64,
-    /// The size of the largest array of packets or hop records sent to one shard, in bytes.
-    pub largest_array: u64,
 }
 
 /// An exchange that measures each window.
@@ -71,24 +69,21 @@ impl<E: Exchange> Exchange for ProfiledExchange<E> {
         let mut cost =
             WindowCost { packet_hops, compute_ns: nanos(start, self.last_end), ..WindowCost::default() };
         for outbox in outboxes.iter().filter(|outbox| !outbox.packets.is_empty()) {
-            let arrays = array_bytes(outbox);
-            cost.sent_bytes += arrays[0] + arrays[1];
+            cost.sent_bytes += byte_count(outbox);
             cost.receivers += 1;
-            cost.largest_array = cost.largest_array.max(arrays[0]).max(arrays[1]);
         }
         let next = self.inner.exchange(outboxes, inbox, rows, proposal);
         self.last_end = now();
         cost.exchange_ns = nanos(self.last_end, start);
-        cost.received_bytes = array_bytes(inbox).iter().sum();
+        cost.received_bytes = byte_count(inbox);
         self.windows.push(cost);
         next
     }
 }
 
-/// Returns the sizes of the arrays of packets and of hop records.
-fn array_bytes(outbox: &Outbox) -> [u64; 2] {
-    [size_of::<Packet>() * outbox.packets.len(), size_of::<CacheLine>() * outbox.records.len()]
-        .map(|bytes| bytes as u64)
+/// Returns the size of all packets and hop records.
+fn byte_count(outbox: &Outbox) -> u64 {
+    (size_of::<Packet>() * outbox.packets.len() + size_of::<CacheLine>() * outbox.records.len()) as u64
 }
 
 fn nanos(end: Instant, start: Instant) -> u64 {

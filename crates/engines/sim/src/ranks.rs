@@ -162,6 +162,10 @@ fn to_u32(rank: mpi::Rank) -> u32 {
 /// messages with the receiver (Open MPI in shared memory: 4 kB including its header).
 const MAX_FRAME: usize = 4_000;
 
+/// The maximum message size in bytes. Open MPI sends larger messages over TCP (64 kB including its header) only after
+/// the receiver has asked for them, which takes two more trips over the network. Longer arrays are sent in parts.
+const MAX_MESSAGE: usize = 60_000;
+
 /// The frame header: the sender's proposal, and the amount of data in the frame or after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FrameHeader {
@@ -259,8 +263,8 @@ impl Exchange for RankExchange<'_> {
                 sends.push(process(peer).immediate_send(scope, frame.as_slice()));
                 if !header.fits_in_frame() {
                     let parts = frame_parts(&outboxes[peer as usize], rows_out, peer);
-                    let parts = parts.into_iter().filter(|part| !part.is_empty());
-                    sends.extend(parts.map(|part| process(peer).immediate_send(scope, part)));
+                    let messages = parts.into_iter().flat_map(|part| part.chunks(MAX_MESSAGE));
+                    sends.extend(messages.map(|message| process(peer).immediate_send(scope, message)));
                 }
             }
             for peer in peers {
@@ -321,7 +325,9 @@ fn receive_frame(
             part.copy_from_slice(bytes);
             rest = remaining;
         } else {
-            from.receive_into(part);
+            for message in part.chunks_mut(MAX_MESSAGE) {
+                from.receive_into(message);
+            }
         }
     }
     header
