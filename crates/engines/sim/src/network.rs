@@ -549,6 +549,22 @@ mod tests {
     };
 
     #[test]
+    fn pods_stay_whole_and_each_tier_is_divided_evenly() {
+        let plan = plans::plan(Topology::fat_tree(8, LINK), "fixed", &[]);
+        let network = Network::new(&plan);
+        for shards in [1, 2, 4, 8] {
+            let shard_of = |switch: u32| network.shard_of(SwitchId::new(switch).into(), shards);
+            for pod in 0..8 {
+                // Four rack switches and four aggregation switches per pod.
+                let [racks, aggregation] = [4 * pod..4 * pod + 4, 32 + 4 * pod..32 + 4 * pod + 4];
+                assert!(racks.chain(aggregation).all(|switch| shard_of(switch) == pod * shards / 8));
+            }
+            let in_shard = |shard| (64..80).filter(|core| shard_of(*core) == shard).count();
+            assert!((0..shards).all(|shard| in_shard(shard) == 16 / shards as usize));
+        }
+    }
+
+    #[test]
     fn both_ends_of_a_link_agree_with_the_topology() {
         let chain = Chain { switches: 4, hosts: 2, host_link: LINK, middle_link: LINK };
         let edges = Topology::powertcp_fat_tree().to_edges().expect("the network has a list of links");
