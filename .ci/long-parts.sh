@@ -13,6 +13,11 @@ build_release() {
 }
 # The command with object stores, in a folder of its own, because the other parts use the command without them.
 build_cloud() { cargo build --release --locked -p poseidon-cli --features cloud --target-dir target/cloud; }
+# MPI ranks, and the hosts on which they run.
+build_scale() {
+    cargo build --release --locked -p poseidon-sim --features mpi --example scale &&
+        cargo build --release --locked -p poseidon-testbed --example two_hosts
+}
 # Only the command.
 build_command() { cargo build "${release[@]}" --bin poseidon; }
 # The same features as in .ci/run.
@@ -116,6 +121,9 @@ lacks_release_tools() {
     }
 }
 lacks_qemu() { lacks_programs 'qemu-system-x86 cpio binutils kmod' qemu-system-x86_64 cpio strip depmod; }
+lacks_mpi() {
+    lacks_programs 'libopenmpi-dev openmpi-bin libclang-dev' mpicc mpirun && lacks_programs iproute2 ip
+}
 lacks_prometheus() { lacks_programs prometheus prometheus promtool; }
 
 lacks_python_tools() {
@@ -148,6 +156,7 @@ part ns3_equality 10 '' both_ns3
 part capi_equality 10 '' ''
 part capi_package 5 '' cargo_c
 part slurm 10 command 'root slurm'
+part scale 10 scale 'root two_cores mpi'
 part many_results 10 command ''
 part object_store 5 cloud seaweedfs
 part monitoring 5 command 'root prometheus'
@@ -193,6 +202,7 @@ run_capi_equality() { cargo test --release --locked -p poseidon-capi --test equa
 run_capi_package() { .ci/capi; }
 run_slurm() { "${as_root[@]}" tools/cluster/check.py --json; }
 run_object_store() { POSEIDON=target/cloud/release/poseidon tools/cluster/object_store.py --json; }
+run_scale() { "${as_root[@]}" tools/scale/check.py --json; }
 run_many_results() { tools/cluster/many.py --json; }
 run_monitoring() { "${as_root[@]}" tools/monitoring/check.py --json; }
 run_packages() { "${as_root[@]}" tools/packages/check.py --json; }

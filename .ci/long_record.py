@@ -280,6 +280,22 @@ def object_store(text):
     }
 
 
+def scale(text):
+    (row,) = only([row for row in objects(text) if row.get("part") == "scale"])
+    worst = {"without delay": 0.0, "10 and 50 us": 0.0, "100 us and more": 0.0}
+    for compared in (row for row in objects(text) if row.get("kind") == "compared"):
+        delay = compared["delay_us"]
+        group = "without delay" if delay == 0 else "10 and 50 us" if delay < 100 else "100 us and more"
+        worst[group] = max(worst[group], abs(compared["error"]))
+    return {
+        "rows": row["rows"],
+        "rows within 15 %": row["rows_within"],
+        "rows with equal hashes": row["equal_hashes"],
+        "largest error": row["worst_error"],
+        **{f"largest error, {group}": error for group, error in worst.items()},
+    }
+
+
 def monitoring(text):
     (row,) = only([row for row in objects(text) if row.get("test") == "monitoring"])
     return {
@@ -640,6 +656,16 @@ PARTS = {
             at_least("done", 160, "docs/howto/cluster.md: complete"),
             at_most("torn", 0, "docs/howto/cluster.md"),
             at_least("with the hash of one machine", 160, "docs/howto/cluster.md: the same results"),
+        ],
+    },
+    "scale": {
+        "what": "one run on two hosts with added delay, compared with a model that was not fitted to it",
+        "figures": scale,
+        "exit codes": [0, 1],
+        "marks": [
+            at_least("rows", 30, "docs/howto/scale.md: five cases, six delays"),
+            at_least("rows with equal hashes", 30, "docs/howto/scale.md: the same result as one process"),
+            at_most("largest error", 0.15, "docs/howto/scale.md: within 15 %"),
         ],
     },
     "monitoring": {

@@ -69,6 +69,14 @@ class Judge(unittest.TestCase):
         judged = long_record.judge("packet_hops", 0, lines(*SPEEDS, slow, *REST[1:]))
         self.assertEqual(judged["reason"], "slow-down from 128 to 65536 hosts")
 
+    def test_scale(self):
+        rows = [{"kind": "compared", "delay_us": delay, "error": -0.1} for delay in (0, 50, 500)]
+        total = {"part": "scale", "rows": 30, "rows_within": 30, "worst_error": 0.1, "equal_hashes": 30}
+        self.assertEqual(self.result("scale", lines(*rows, total)), "passed")
+        self.assertEqual(self.result("scale", lines(*rows, {**total, "worst_error": 0.16}), 1), "missed")
+        self.assertEqual(self.result("scale", lines(*rows, {**total, "equal_hashes": 29}), 1), "missed")
+        self.assertEqual(self.result("scale", lines(*rows)), "failed")
+
     def test_anchors(self):
         rows = [{"row": str(n), "within_tenth": n < 53} for n in range(75)]
         self.assertEqual(self.result("anchors", lines(*rows)), "passed")

@@ -9,7 +9,7 @@ pub use uet::{UetControl, UetNetwork};
 use poseidon_laws::AnyParams;
 use poseidon_plan::joins::Joins;
 use poseidon_plan::link_changes::{LinkChange, LinkEvent};
-use poseidon_plan::switch::{AnyMarkPolicy, DelayCarrier, MarkDirection, Pause, Shared, Stamp, Switch};
+use poseidon_plan::switch::{AnyMarkPolicy, DelayCarrier, MarkDirection, Pause, Shared, Stamp, Step, Switch};
 use poseidon_plan::traffic::{Amount, Connection, Message};
 use poseidon_plan::transport::{Acks, AnyPathPolicy, Echo, Eligibility, PathFilter, Recovery, Transport};
 use poseidon_plan::{Link, Plan, SwitchPort, Topology};
@@ -88,6 +88,31 @@ pub fn plan(topology: Topology, law: &str, endpoints: &[(u32, u32)]) -> Plan {
         watched_connections: Vec::new(),
         log_decisions: false,
     }
+}
+
+/// Returns the plan of the benchmarks: host `i` of `n` sends to host `(i + n / 2 + 1) % n` for `us` microseconds. Every
+/// flow leaves its rack, and most leave their pod. Packets have 1500 bytes, and switches share their buffers.
+pub fn permutation(topology: Topology, law: &str, stamp: Stamp, us: u64) -> Plan {
+    let hosts = topology.hosts();
+    let ends: Vec<_> = (0..hosts).map(|from| (from, (from + hosts / 2 + 1) % hosts)).collect();
+    let mut plan = plan(topology, law, &ends);
+    plan.laws = vec![AnyParams::for_law(law).expect("the law exists")];
+    // Only Poseidon has this parameter, which is the rate of the fastest host.
+    let _ = plan.laws[0].set("max-rate", "100 Gbps");
+    plan.seed = 1;
+    plan.stop = Picos::from_nanos(Nanos::from_micros(us));
+    plan.switch.pipeline = Picos::ZERO;
+    plan.switch.buffer = Shared { size: Bytes::new(32_000_000), alpha: Fraction::ratio(8, 1) }.into();
+    plan.switch.mark = Step { threshold: Bytes::new(300_000) }.into();
+    plan.switch.stamp = stamp;
+    plan.transport.mtu = Bytes::new(1_436);
+    plan.transport.header = Bytes::new(64);
+    plan.transport.min_rto = Nanos::from_millis(4);
+    plan.transport.first_rto = Nanos::from_millis(4);
+    for message in &mut plan.messages {
+        message.start = Picos::ZERO;
+    }
+    plan
 }
 
 /// Returns the switch ports for the given `(switch, port)` numbers.

@@ -15,14 +15,13 @@
 //! result is the median of five runs (three with `--quick`).
 
 use core::num::NonZeroU32;
-use poseidon_laws::AnyParams;
 use poseidon_plan::records::MemorySink;
-use poseidon_plan::switch::{DelayCarrier, RecordCarrier, Shared, Stamp, Step};
+use poseidon_plan::switch::{DelayCarrier, RecordCarrier, Stamp};
 use poseidon_plan::traffic::{Amount, Message};
 use poseidon_plan::{Backend, Link, Plan, Report, SwitchPort, Topology};
 use poseidon_sim::Simulator;
-use poseidon_testkit::plans::{self, UetControl, UetNetwork};
-use poseidon_types::{BitRate, Bytes, ConnectionId, Fraction, Nanos, Picos, PortId, SwitchId};
+use poseidon_testkit::plans::{UetControl, UetNetwork, permutation};
+use poseidon_types::{BitRate, Bytes, ConnectionId, Picos, PortId, SwitchId};
 use std::time::Instant;
 
 const LAWS: [(&str, Stamp); 3] = [
@@ -273,30 +272,6 @@ fn run_and_report_memory(case: &str) -> String {
 }
 
 const LINK: Link = Link { rate: BitRate::from_gbps(100), delay: Picos::new(1_000_000) };
-
-/// Host `i` of `n` sends to host `(i + n / 2 + 1) % n`. Every flow leaves its rack, and most leave their pod.
-fn permutation(topology: Topology, law: &str, stamp: Stamp, us: u64) -> Plan {
-    let hosts = topology.hosts();
-    let ends: Vec<_> = (0..hosts).map(|from| (from, (from + hosts / 2 + 1) % hosts)).collect();
-    let mut plan = plans::plan(topology, law, &ends);
-    plan.laws = vec![AnyParams::for_law(law).expect("the law exists")];
-    // Only Poseidon has this parameter, which is the rate of the fastest host.
-    let _ = plan.laws[0].set("max-rate", "100 Gbps");
-    plan.seed = 1;
-    plan.stop = Picos::from_nanos(Nanos::from_micros(us));
-    plan.switch.pipeline = Picos::ZERO;
-    plan.switch.buffer = Shared { size: Bytes::new(32_000_000), alpha: Fraction::ratio(8, 1) }.into();
-    plan.switch.mark = Step { threshold: Bytes::new(300_000) }.into();
-    plan.switch.stamp = stamp;
-    plan.transport.mtu = Bytes::new(1_436);
-    plan.transport.header = Bytes::new(64);
-    plan.transport.min_rto = Nanos::from_millis(4);
-    plan.transport.first_rto = Nanos::from_millis(4);
-    for message in &mut plan.messages {
-        message.start = Picos::ZERO;
-    }
-    plan
-}
 
 fn one_thread() -> Simulator {
     Simulator::with_threads(NonZeroU32::MIN)

@@ -60,6 +60,9 @@ pub(crate) trait Exchange {
     /// Returns this shard's index.
     fn shard(&self) -> u32;
 
+    /// Called before each exchange, with the number of packet-hops of this shard since the start.
+    fn on_window_done(&mut self, _packet_hops: u64) {}
+
     /// Sends `outboxes`, which are indexed by receiving shard, and appends packets from other shards to
     /// `inbox`. Moves all rows to the first shard. Returns the step that all shards agree on.
     fn exchange(

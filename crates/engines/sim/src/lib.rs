@@ -45,6 +45,8 @@ mod packet;
 mod path_filter;
 mod pfc;
 #[cfg(feature = "mpi")]
+mod profile;
+#[cfg(feature = "mpi")]
 mod ranks;
 mod receiver;
 mod recorder;
@@ -59,6 +61,8 @@ mod wire;
 
 #[cfg(feature = "mpi")]
 pub use mpi;
+#[cfg(feature = "mpi")]
+pub use profile::WindowCost;
 #[cfg(feature = "mpi")]
 pub use ranks::MpiSimulator;
 pub use run::Simulator;

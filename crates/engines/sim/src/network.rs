@@ -47,6 +47,8 @@ pub(crate) struct Network<'a> {
     pub(crate) pipeline: Picos,
     switches: u32,
     pub(crate) racks: u32,
+    /// The number of switches directly above the racks: aggregation switches, or leaves of rails.
+    middle_switches: u32,
     rates: LinkRates,
     route_tables: Option<RouteTables>,
     /// The smallest delay to which a link changes, or [`Picos::MAX`].
@@ -92,7 +94,23 @@ impl<'a> Network<'a> {
             LinkEvent::Down | LinkEvent::Up | LinkEvent::Rate(_) => None,
         });
         let min_later_delay = later_delays.min().unwrap_or(Picos::MAX);
-        Self { topology, seed: plan.seed, pipeline, switches, racks, rates, route_tables, min_later_delay }
+        let middle_switches = match topology {
+            Topology::Tiers(t) => t.pods * t.aggregation,
+            Topology::Rails(r) => r.leaves(),
+            Topology::Chain(_) | Topology::Rotor(_) | Topology::Edges(_) => 0,
+        };
+        let seed = plan.seed;
+        Self {
+            topology,
+            seed,
+            pipeline,
+            switches,
+            racks,
+            middle_switches,
+            rates,
+            route_tables,
+            min_later_delay,
+        }
     }
 
     /// Returns the number of switches.
@@ -245,13 +263,20 @@ impl<'a> Network<'a> {
         (min_delay + pipeline).max(Picos::new(1))
     }
 
-    /// Returns a node's shard. Racks and their switches are divided evenly among the shards, and so are all
-    /// other switches.
+    /// Returns a node's shard. Each tier is divided evenly among the shards: racks and their switches, the switches
+    /// above them, and the rest. A pod's aggregation switches are in the shard of its racks, so a packet changes
+    /// shards only near a core switch.
     pub(crate) fn shard_of(&self, node: NodeId, shards: u32) -> u32 {
         let (switches, racks) = (self.switches, self.racks);
         let number = if self.is_switch(node) { node.get() } else { node.get() - switches };
-        let (position, total) =
-            if number < racks { (number, racks) } else { (number - racks, switches - racks) };
+        let middle_end = racks + self.middle_switches;
+        let (position, total) = if number < racks {
+            (number, racks)
+        } else if number < middle_end {
+            (number - racks, self.middle_switches)
+        } else {
+            (number - middle_end, switches - middle_end)
+        };
         u32::try_from(u64::from(position) * u64::from(shards) / u64::from(total.max(1))).unwrap_or(0)
     }
 
@@ -522,6 +547,22 @@ mod tests {
         rail_link: LINK,
         spine_link: Link { rate: BitRate::from_gbps(800), delay: Picos::new(700_000) },
     };
+
+    #[test]
+    fn pods_stay_whole_and_each_tier_is_divided_evenly() {
+        let plan = plans::plan(Topology::fat_tree(8, LINK), "fixed", &[]);
+        let network = Network::new(&plan);
+        for shards in [1, 2, 4, 8] {
+            let shard_of = |switch: u32| network.shard_of(SwitchId::new(switch).into(), shards);
+            for pod in 0..8 {
+                // Four rack switches and four aggregation switches per pod.
+                let [racks, aggregation] = [4 * pod..4 * pod + 4, 32 + 4 * pod..32 + 4 * pod + 4];
+                assert!(racks.chain(aggregation).all(|switch| shard_of(switch) == pod * shards / 8));
+            }
+            let in_shard = |shard| (64..80).filter(|core| shard_of(*core) == shard).count();
+            assert!((0..shards).all(|shard| in_shard(shard) == 16 / shards as usize));
+        }
+    }
 
     #[test]
     fn both_ends_of_a_link_agree_with_the_topology() {

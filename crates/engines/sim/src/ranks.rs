@@ -8,6 +8,7 @@
 //! Packets are sent in their in-memory layout, so all ranks must run the same program on machines with the
 //! same byte order.
 
+use core::num::NonZeroU32;
 use mpi::request::Request;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Source};
@@ -19,9 +20,11 @@ use poseidon_types::{Signals, SwitchId};
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::byte_codec::{ByteCodec, impl_struct_codec};
+use crate::context::Setup;
 use crate::exchange::{Exchange, NextStep, Outbox, SingleShard};
 use crate::hop_records::CacheLine;
 use crate::packet::Packet;
+use crate::profile::{ProfiledExchange, WindowCost};
 use crate::rows;
 use crate::run::{self, ShardResult, Simulator};
 
@@ -55,6 +58,60 @@ impl<C: Communicator> Backend for MpiSimulator<'_, C> {
     }
 
     fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Report, PlanError> {
+        self.run_ranks(plan, |setup, world, rank| {
+            if setup.shards == 1 {
+                run::run_shard(setup, &mut SingleShard, sink)
+            } else {
+                run::run_shard(setup, &mut RankExchange::new(world, rank, setup.shards), sink)
+            }
+        })
+    }
+}
+
+impl<C: Communicator> MpiSimulator<'_, C> {
+    /// Runs a plan like [`run`](Backend::run), and also returns what each window cost this rank. Ranks that
+    /// have no rack to simulate return no windows.
+    pub fn profile(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<(Report, Vec<WindowCost>), PlanError> {
+        let mut windows = Vec::new();
+        let report = self.run_ranks(plan, |setup, world, rank| {
+            let mut exchange = ProfiledExchange::new(RankExchange::new(world, rank, setup.shards));
+            let result = run::run_shard(setup, &mut exchange, sink);
+            windows = exchange.into_windows();
+            result
+        })?;
+        Ok((report, windows))
+    }
+
+    /// Exchanges `packets` packets between every two ranks in each of `rounds` rounds, without simulating anything.
+    /// Returns the mean time of a round in ns on this rank. The ranks must not be idle in between, so all of them
+    /// call this function at the same time.
+    pub fn time_exchange(&self, packets: usize, rounds: NonZeroU32) -> f64 {
+        let world = self.world.duplicate();
+        let (rank, ranks) = (to_u32(world.rank()), to_u32(world.size()));
+        let mut exchange = ProfiledExchange::new(RankExchange::new(&world, rank, ranks));
+        let mut outboxes: Vec<Outbox> = (0..ranks).map(|_| Outbox::default()).collect();
+        let (mut inbox, mut rows) = (Outbox::default(), MemorySink::default());
+        let step = NextStep { window: 0, interrupt: false };
+        // The first round lets all ranks begin at the same time.
+        for round in 0..=rounds.get() {
+            for outbox in outboxes.iter_mut().enumerate().filter(|(to, _)| *to != rank as usize) {
+                let packets = if round == 0 { 0 } else { packets };
+                outbox.1.packets.resize(packets, Packet::EMPTY);
+            }
+            exchange.exchange(&mut outboxes, &mut inbox, &mut rows, step);
+            inbox.clear();
+        }
+        let windows = exchange.into_windows();
+        windows[1..].iter().map(|window| window.exchange_ns as f64).sum::<f64>() / f64::from(rounds.get())
+    }
+
+    /// Sets up a plan on all ranks and calls `run_shard` on each rank that has a shard, with a communicator and
+    /// the rank. Returns the merged report on all ranks.
+    fn run_ranks(
+        &self,
+        plan: &Plan,
+        run_shard: impl FnOnce(&Setup<'_>, &SimpleCommunicator, u32) -> ShardResult,
+    ) -> Result<Report, PlanError> {
         // A duplicate communicator keeps these messages separate from the program's other messages.
         let world = self.world.duplicate();
         let (rank, ranks) = (to_u32(world.rank()), to_u32(world.size()));
@@ -69,10 +126,8 @@ impl<C: Communicator> Backend for MpiSimulator<'_, C> {
             return Err(setup.err().unwrap_or(PlanError::Unsupported("a plan that another rank rejects")));
         }
         let setup = setup?;
-        let result = if setup.shards == 1 && rank == 0 {
-            run::run_shard(&setup, &mut SingleShard, sink)
-        } else if rank < setup.shards {
-            run::run_shard(&setup, &mut RankExchange::new(&world, setup.shards), sink)
+        let result = if rank < setup.shards {
+            run_shard(&setup, &world, rank)
         } else {
             ShardResult { report: Report::default(), balance: (0, 0) }
         };
@@ -106,6 +161,10 @@ fn to_u32(rank: mpi::Rank) -> u32 {
 /// The maximum frame size in bytes. MPI libraries send messages of this size eagerly but negotiate larger
 /// messages with the receiver (Open MPI in shared memory: 4 kB including its header).
 const MAX_FRAME: usize = 4_000;
+
+/// The maximum message size in bytes. Open MPI sends larger messages over TCP (64 kB including its header) only after
+/// the receiver has asked for them, which takes two more trips over the network. Longer arrays are sent in parts.
+const MAX_MESSAGE: usize = 60_000;
 
 /// The frame header: the sender's proposal, and the amount of data in the frame or after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,11 +204,11 @@ struct RankExchange<'a> {
 }
 
 impl<'a> RankExchange<'a> {
-    fn new(world: &'a SimpleCommunicator, shards: u32) -> Self {
+    fn new(world: &'a SimpleCommunicator, shard: u32, shards: u32) -> Self {
         let empty = FrameHeader { window: 0, interrupt: false, packets: 0, record_lines: 0, row_bytes: 0 };
         Self {
             world,
-            shard: to_u32(world.rank()),
+            shard,
             shards,
             frames: (0..shards).map(|_| (empty, Vec::with_capacity(MAX_FRAME))).collect(),
             incoming: vec![0; MAX_FRAME],
@@ -204,8 +263,8 @@ impl Exchange for RankExchange<'_> {
                 sends.push(process(peer).immediate_send(scope, frame.as_slice()));
                 if !header.fits_in_frame() {
                     let parts = frame_parts(&outboxes[peer as usize], rows_out, peer);
-                    let parts = parts.into_iter().filter(|part| !part.is_empty());
-                    sends.extend(parts.map(|part| process(peer).immediate_send(scope, part)));
+                    let messages = parts.into_iter().flat_map(|part| part.chunks(MAX_MESSAGE));
+                    sends.extend(messages.map(|message| process(peer).immediate_send(scope, message)));
                 }
             }
             for peer in peers {
@@ -266,7 +325,9 @@ fn receive_frame(
             part.copy_from_slice(bytes);
             rest = remaining;
         } else {
-            from.receive_into(part);
+            for message in part.chunks_mut(MAX_MESSAGE) {
+                from.receive_into(message);
+            }
         }
     }
     header

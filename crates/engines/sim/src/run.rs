@@ -231,6 +231,7 @@ pub(crate) fn run_shard(setup: &Setup<'_>, exchange: &mut dyn Exchange, sink: &m
         }
         let window = if ctx.calendar.window_start() >= stop { NEVER } else { ctx.next_window() };
         let proposal = NextStep { window, interrupt };
+        exchange.on_window_done(ctx.report.packet_hops);
         let agreed = exchange.exchange(&mut ctx.outboxes, &mut inbox, &mut ctx.rows, proposal);
         ctx.receive_from_other_shards(&inbox);
         inbox.clear();
@@ -487,6 +488,6 @@ fn choose_thread_count(plan: &Plan) -> u32 {
 
 /// A sink that ignores all rows. It is used by all shards except the first, which receives their rows
 /// instead.
-struct NullSink;
+pub(crate) struct NullSink;
 
 impl Sink for NullSink {}

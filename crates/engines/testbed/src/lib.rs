@@ -13,7 +13,7 @@
 //! | [`layout`] | the namespaces and devices for a plan, or the reason why the plan is rejected |
 //! | [`private_netns`] | private namespaces, which the kernel removes when the process exits |
 //! | `network` | namespaces, links, addresses, shapers |
-//! | `delay_line` | links with a delay |
+//! | [`delay_line`] | links with a delay |
 //! | `laws` | the Linux congestion control for each law |
 //! | `flow` | running connections: their clock, their rows, and what they report |
 //! | `traffic` | TCP connections and their messages |
@@ -23,7 +23,7 @@
 //! Results are not reproducible: two runs with the same seed differ, and other work on the machine affects the
 //! results. One machine can shape links of up to 500 Mbps. Faster links and host-to-switch links are not shaped.
 
-mod delay_line;
+pub mod delay_line;
 mod flow;
 mod laws;
 pub mod layout;

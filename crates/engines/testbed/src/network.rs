@@ -22,7 +22,6 @@ use poseidon_plan::transport::Acks;
 use poseidon_plan::{Link, Plan};
 use poseidon_types::{BitRate, Bytes, HostId, PortId, SwitchId};
 use std::fs;
-use tun_rs::{DeviceBuilder, Layer};
 
 /// A network of namespaces. Dropping it removes the namespaces.
 pub(crate) struct Network<'a> {
@@ -275,13 +274,9 @@ fn codel(mark: &AnyMarkPolicy) -> Option<Codel> {
 
 /// Creates the two TAP devices for a link with a delay.
 fn create_taps(wire: &Wire) -> Result<DelayedLink> {
-    let device = |node: Node, name: &str| {
-        let builder = DeviceBuilder::new().name(name).layer(Layer::L2);
-        run_in_node(node, || builder.build_sync())?
-            .map_err(|error| machine_error("creating a TAP device (/dev/net/tun)", error))
-    };
     let delay = Duration::from_nanos(wire.link.delay.get() / 1_000);
-    Ok(DelayedLink { a: device(wire.a.node, &wire.a.name)?, b: device(wire.b.node, &wire.b.name)?, delay })
+    let [a, b] = [&wire.a, &wire.b].map(|device| (device.node.to_string(), &device.name));
+    DelayedLink::create((&a.0, a.1), (&b.0, b.1), delay)
 }
 
 /// Returns a host's address.
