@@ -92,7 +92,7 @@ impl Output {
         let remote = RemoteResults::open(open_storage(url)?, expiry)?;
         let temporary = args.local.is_none().then(temporary_folder);
         let folder: &Path =
-            args.local.as_deref().or(temporary.as_deref()).unwrap_or(Path::new(DEFAULT_FOLDER));
+            args.local.as_deref().or(temporary.as_deref()).unwrap_or_else(|| Path::new(DEFAULT_FOLDER));
         Ok(Self { store: Store::new(folder), target: Target::ObjectStore(remote), temporary })
     }
 
