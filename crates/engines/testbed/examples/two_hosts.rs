@@ -14,10 +14,10 @@
 //! The command runs on `h0`. It reaches `h1` with `nsenter --net=/run/netns/h1`. `tools/scale/check.py` uses this
 //! example to run MPI ranks on two hosts. The kernel removes the hosts when this process exits.
 
+use core::error::Error;
 use core::time::Duration;
 use poseidon_netns::{Interface, PrivateNetns};
 use poseidon_testbed::delay_line::{DelayLine, DelayedLink};
-use core::error::Error;
 use std::process::{Command, ExitCode};
 
 const HOSTS: [&str; 2] = ["h0", "h1"];
