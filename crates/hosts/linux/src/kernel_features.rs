@@ -7,11 +7,9 @@
 //! /sys/kernel/btf/vmlinux ──> KernelTypes ──> missing_features ──> KernelError::MissingFeatures, `poseidon doctor`
 //! ```
 
-use crate::object::KernelError;
 use core::fmt;
 use libbpf_rs::btf::types::{Enum, Func, FuncProto, Ptr, Struct, Typedef};
 use libbpf_rs::btf::{Btf, ReferencesType as _};
-use std::fs;
 
 /// What to do if a feature is missing.
 pub(crate) const NEWER_KERNEL: &str =
@@ -175,7 +173,7 @@ impl KernelTypes {
         }
     }
 
-    fn missing(&self, needed: &[KernelFeature]) -> Vec<KernelFeature> {
+    pub(crate) fn missing(&self, needed: &[KernelFeature]) -> Vec<KernelFeature> {
         needed.iter().copied().filter(|feature| !feature.is_in(self)).collect()
     }
 }
@@ -187,18 +185,6 @@ fn count_cong_control_arguments(types: &Btf<'_>) -> Option<usize> {
     let pointer = types.type_by_id::<Ptr<'_>>(member.ty)?;
     let function = FuncProto::try_from(pointer.referenced_type()).ok()?;
     Some(function.len())
-}
-
-/// Fails with the missing features if this kernel lacks any of them.
-///
-/// A kernel without BTF passes, because loading the programs reports that.
-pub(crate) fn require(needed: &[KernelFeature]) -> Result<(), KernelError> {
-    let missing = KernelTypes::current().map_or_else(|_| Vec::new(), |types| types.missing(needed));
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    Err(KernelError::MissingFeatures { features: missing, release: release.trim().to_owned() })
 }
 
 #[cfg(test)]

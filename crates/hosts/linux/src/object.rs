@@ -1,10 +1,11 @@
 //! Opens, configures and loads BPF objects.
 
-use crate::kernel_features::{KernelFeature, NEWER_KERNEL};
+use crate::kernel_features::{KernelFeature, KernelTypes, NEWER_KERNEL};
 use core::fmt;
 use core::time::Duration;
 use libbpf_rs::{ErrorKind, MapHandle, MapType, Object, ObjectBuilder, OpenObject};
 use libbpf_sys::bpf_map_create_opts;
+use std::fs;
 use std::thread;
 
 /// The bytes of an object file, aligned to eight bytes because libelf reads its structs in place.
@@ -87,6 +88,18 @@ pub(crate) fn check_permission() -> Result<(), KernelError> {
         ErrorKind::PermissionDenied => KernelError::NotPermitted,
         _ => KernelError::Refused { operation: "creating a map", error },
     })
+}
+
+/// Fails with the missing features if this kernel lacks any of them.
+///
+/// A kernel without BTF passes, because loading the programs reports that.
+pub(crate) fn require_features(needed: &[KernelFeature]) -> Result<(), KernelError> {
+    let missing = KernelTypes::current().map_or_else(|_| Vec::new(), |types| types.missing(needed));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    Err(KernelError::MissingFeatures { features: missing, release: release.trim().to_owned() })
 }
 
 /// Wraps a libbpf error with the operation that failed.

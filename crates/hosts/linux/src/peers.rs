@@ -5,7 +5,7 @@
 //! `bpf/dctcp.bpf.c` describe the algorithms.
 
 use crate::kernel_features::{self, KernelFeature};
-use crate::object::{AlignedBytes, KernelError, load_object, set_initial_value};
+use crate::object::{AlignedBytes, KernelError, load_object, require_features, set_initial_value};
 use core::fmt;
 use libbpf_rs::{ErrorKind, Link, MapCore as _, Object};
 use poseidon_laws::laws::swift::SwiftParams;
@@ -183,7 +183,7 @@ fn register(
 }
 
 fn load(object: &[u8], needed: &[KernelFeature], settings: &[u8]) -> Result<Object, PeerError> {
-    kernel_features::require(needed).map_err(PeerError::Kernel)?;
+    require_features(needed).map_err(PeerError::Kernel)?;
     let configure = |object: &mut _| {
         if settings.is_empty() { Ok(()) } else { set_initial_value(object, "settings", settings) }
     };

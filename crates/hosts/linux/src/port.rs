@@ -15,9 +15,9 @@
 //! without counting them. Adding or deleting a filter drops no packets. To attach and detach programs under traffic,
 //! add clsact beforehand. Removing our last filter deletes clsact only if we added it.
 
-use crate::kernel_features::{self, KernelFeature};
+use crate::kernel_features::KernelFeature;
 use crate::mount_namespace::{MountNamespaceError, with_bpf_file_system};
-use crate::object::{KernelError, load_object, refused, set_initial_value};
+use crate::object::{KernelError, load_object, refused, require_features, set_initial_value};
 use crate::pin_folder;
 use core::fmt;
 use libbpf_rs::query::ProgInfoIter;
@@ -236,7 +236,7 @@ impl LoadedObject {
         needed: &[KernelFeature],
         test_backlog: Option<u32>,
     ) -> Result<Self, KernelError> {
-        kernel_features::require(needed)?;
+        require_features(needed)?;
         let object = load_object(bytes, |object| match test_backlog {
             Some(backlog) => set_initial_value(object, ".rodata.test", &backlog.to_ne_bytes()),
             None => Ok(()),

@@ -7,7 +7,9 @@ use super::pins;
 use super::settings::{ControlName, RawSettings, Settings};
 use crate::kernel_features;
 use crate::mount_namespace::with_bpf_file_system;
-use crate::object::{AlignedBytes, KernelError, check_permission, load_object, set_initial_value};
+use crate::object::{
+    AlignedBytes, KernelError, check_permission, load_object, require_features, set_initial_value,
+};
 use core::fmt;
 use core::time::Duration;
 use libbpf_rs::query::{LinkTypeInfo, ProgInfoIter, ProgramInfo};
@@ -239,7 +241,7 @@ fn read_map<T: FromBytes>(name: &'static str) -> Result<T, TcpError> {
 
 /// Loads the object with the given settings and congestion control name.
 fn load(settings: &RawSettings, name: &ControlName) -> Result<Object, KernelError> {
-    kernel_features::require(kernel_features::TCP)?;
+    require_features(kernel_features::TCP)?;
     load_object(&OBJECT.0, |object| {
         set_initial_value(object, "settings", settings.as_bytes())?;
         set_control_name(object, name)
