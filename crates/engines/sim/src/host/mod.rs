@@ -82,6 +82,8 @@ impl Endpoints {
 
     /// Prefetches what the receivers of a batch of packets will read next, with scoreboards and selective
     /// acknowledgements. The loads of one step are independent, so the memory system can overlap them.
+    #[cold]
+    #[inline(never)]
     fn prefetch_sack(&self, ctx: &ShardContext<'_>, arrivals: &[Arrival]) {
         let packets = || arrivals.iter().map(|arrival| &ctx.arena[arrival.packet()]);
         let replies = || packets().filter(|packet| packet.tag.kind() != PacketKind::Data);

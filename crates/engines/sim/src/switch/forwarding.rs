@@ -11,9 +11,10 @@ use crate::pfc::Admission;
 use crate::telemetry::HopMeasurement;
 
 impl Switches {
-    /// Processes a packet that arrived at a port.
-    #[inline]
-    pub(super) fn on_arrival(
+    /// Processes a packet that arrived at a port. Each kind of switch has its own copy of this function, so neither pays
+    /// for the other.
+    #[inline(always)]
+    pub(super) fn on_arrival<const INDEPENDENT_PORTS: bool>(
         &mut self,
         ctx: &mut ShardContext<'_>,
         switch: usize,
@@ -38,7 +39,7 @@ impl Switches {
             };
             let port = (first_port + port.get()) as usize;
             if self.ports[port].wire.is_up {
-                if self.independent_ports {
+                if INDEPENDENT_PORTS {
                     self.enqueue_at_independent_port(ctx, switch, port, id, now);
                 } else {
                     self.enqueue(ctx, switch, port, id, now);
@@ -147,6 +148,7 @@ impl Switches {
     }
 
     /// Admits a packet to the buffer, or trims or drops it. Returns whether the packet was admitted.
+    #[inline(always)]
     pub(super) fn admit(
         &mut self,
         ctx: &mut ShardContext<'_>,

@@ -41,7 +41,7 @@ impl Switches {
                 let next = batch[index..].iter().take(PREFETCH_BATCH);
                 ctx.arena.prefetch(next.map(|arrival| arrival.packet()));
             }
-            self.on_arrival(ctx, switch, arrival.port(), arrival.packet(), now);
+            self.on_arrival::<true>(ctx, switch, arrival.port(), arrival.packet(), now);
         }
         while next_timer < window_end {
             next_timer = self.run_timer(ctx, switch);
@@ -61,6 +61,8 @@ impl Switches {
 
     /// Runs a switch's next timer, after the departures before it. Returns the time of the timer after it. A sample shows
     /// the queues before the departures at its time, and a link changes after them.
+    #[cold]
+    #[inline(never)]
     fn run_timer(&mut self, ctx: &mut ShardContext<'_>, switch: usize) -> Picos {
         if let Some(Reverse((time, timer))) = self.switches[switch].timers.pop() {
             let until = match timer.event() {
@@ -95,14 +97,28 @@ impl Switches {
         let divisor = u64::from(state.divisor);
         let queue_len = Bytes::new(self.queues[queue].queued_bytes * divisor);
         let free = self.switches[switch].buffer.free_space(Bytes::ZERO, queue_len);
-        // `admit` would say the same, and trims or drops the packet.
-        if Bytes::new(size * divisor) <= free || self.admit(ctx, switch, port, queue, id, now) {
+        if Bytes::new(size * divisor) <= free || self.admit_beyond_limit(ctx, switch, port, queue, id, now) {
             let queue = &mut self.queues[queue];
             queue.packets.push(&mut ctx.arena, id);
             queue.queued_bytes += size;
             self.switches[switch].buffered_bytes += size;
             self.ports[port].occupied |= 1 << queue_id.get();
         }
+    }
+
+    /// Trims or drops a packet that does not fit in its queue. Returns whether the packet was admitted all the same.
+    #[cold]
+    #[inline(never)]
+    fn admit_beyond_limit(
+        &mut self,
+        ctx: &mut ShardContext<'_>,
+        switch: usize,
+        port: usize,
+        queue: usize,
+        id: PacketId,
+        now: Picos,
+    ) -> bool {
+        self.admit(ctx, switch, port, queue, id, now)
     }
 
     /// Sends the packets that leave a port before `until`.

@@ -330,7 +330,7 @@ impl Switches {
                         ctx.arena.prefetch(next.map(|arrival| arrival.packet()));
                     }
                     let arrival = arrivals.next().expect("the arrival was peeked");
-                    self.on_arrival(ctx, switch, arrival.port(), arrival.packet(), now);
+                    self.on_arrival::<false>(ctx, switch, arrival.port(), arrival.packet(), now);
                 }
                 (_, None) => break,
             }
@@ -365,6 +365,7 @@ impl Switches {
         }
     }
 
+    #[inline(always)]
     fn on_timer(&mut self, ctx: &mut ShardContext<'_>, switch: usize, timer: Timer, now: Picos) {
         match timer.event() {
             TimerEvent::Sample => {
@@ -381,21 +382,22 @@ impl Switches {
         }
     }
 
-    /// Sets a port's timer unless it is already set. Independent ports have no timers.
+    /// Sets a port's timer unless it is already set.
     fn arm(&mut self, switch: usize, port: usize) {
         let switch = &mut self.switches[switch];
         let state = &mut self.ports[port];
-        if !state.is_armed && !self.independent_ports {
+        if !state.is_armed {
             state.is_armed = true;
             let timer = Timer::wire_free(PortId::new(to_u32(port) - switch.first_port));
             switch.timers.push(Reverse((state.free_at, timer)));
         }
     }
 
-    /// Sends a port's next packet immediately if the wire is free. Otherwise, arms the port.
+    /// Sends a port's next packet immediately if the wire is free. Otherwise, arms the port. An independent port needs
+    /// neither: its wire is not free while a packet waits.
     fn try_depart(&mut self, ctx: &mut ShardContext<'_>, switch: usize, port: usize, now: Picos) {
         let state = &self.ports[port];
-        if state.is_armed {
+        if state.is_armed || self.independent_ports {
             return;
         }
         if state.free_at > now {
