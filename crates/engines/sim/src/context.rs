@@ -6,7 +6,6 @@ use poseidon_plan::recording::Recording;
 use poseidon_plan::records::{DropCause, DropRow, MemorySink};
 use poseidon_plan::stack_factory::StackFactory;
 use poseidon_plan::switch::Pause;
-use poseidon_plan::transport::Recovery;
 use poseidon_plan::{Plan, Report};
 use poseidon_types::{Bytes, Picos, PortId, SwitchId};
 
@@ -62,8 +61,6 @@ pub(crate) struct ShardContext<'a> {
     pub(crate) rows: MemorySink,
     pub(crate) recorder: Recorder<'a>,
     pub(crate) impairments: Impairments,
-    /// Whether ACKs carry selective acknowledgements.
-    pub(crate) has_selective_acks: bool,
     /// Whether the laws of watched connections are logged on every ACK.
     pub(crate) logs_acks: bool,
     /// Whether all packets stay in this shard, none is captured and no link is impaired.
@@ -108,7 +105,6 @@ impl<'a> ShardContext<'a> {
             calendar: Calendar::new(nodes, network.switches(), min_delay, plan.stop),
             report: Report::default(),
             rows: MemorySink::default(),
-            has_selective_acks: plan.transport.recovery == Recovery::TrimNacks,
             logs_acks: plan.log_decisions || recorder.records_law_states(),
             is_direct: *shards == 1 && !recorder.captures_packets() && impairments.is_empty(),
             recorder,

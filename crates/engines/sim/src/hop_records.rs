@@ -100,6 +100,12 @@ impl RecordArena {
         lines.map(IntoBytes::as_mut_bytes)
     }
 
+    /// Returns whether ACKs carry selective acknowledgements.
+    #[inline]
+    pub(crate) const fn has_selective_acks(&self) -> bool {
+        self.lines_per_packet > self.hop_lines
+    }
+
     /// Writes a selective acknowledgement.
     pub(crate) fn write_selective_ack(&mut self, id: RecordsId, ack: &SelectiveAck) {
         let line = self.first_line(id) + self.hop_lines;

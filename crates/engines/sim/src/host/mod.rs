@@ -287,7 +287,7 @@ impl Rack {
                         let next = &arrivals.as_slice()[..PREFETCH_BATCH.min(arrivals.len())];
                         ctx.prefetch(next);
                         next.iter().for_each(|arrival| endpoints.prefetch(&ctx.arena[arrival.packet()]));
-                        if ctx.has_selective_acks {
+                        if ctx.telemetry.record_arena.has_selective_acks() {
                             endpoints.prefetch_sack(ctx, next);
                         }
                     }
