@@ -8,12 +8,15 @@
 The hosts are two network namespaces; each link between them is the testbed's delay line (`two_hosts`, an example of
 poseidon-testbed). Each host runs one MPI rank (`scale`, an example of poseidon-sim). No memory is shared.
 
-The model of a run on N machines, with one rank each, is a sum over windows:
+The model follows every window w of every machine m:
 
-    time = hops of the busiest machine x time per hop
-         + one-way delay + exchange(bytes of the busiest machine) + (N - 2) x exchange(0)
+    end(m, w)     = start(m, w) + hops(m, w) x time per hop
+    start(m, w+1) = max(end(m, w), latest end of the others + one-way delay) + exchange(bytes(m, w)) + (N - 2) x exchange(0)
 
-- The time per hop comes from the same network on two threads, as the median over all its runs.
+So a machine that would wait for a slower one anyway waits for the delay at the same time.
+
+- On two machines, the first term of end() is measured: the same network on two threads, for each window as the median over
+  all runs. On more machines, the time per hop comes from these runs, and the hops are counted.
 - exchange() is the time beyond the delay. It comes from exchanges without a simulation, on two of the links.
 - Each further machine costs the time of an empty exchange. This is an upper bound that is not measured.
 - The hops and bytes of N machines are counted, because they do not depend on time.
@@ -37,7 +40,7 @@ SCALE = TARGET / "release/examples/scale"
 TWO_HOSTS = TARGET / "release/examples/two_hosts"
 DELAYS_US = [0, 10, 50, 100, 200, 500]
 CASES = ["poseidon-128-200", "poseidon-1024-60", "swift-1024-60", "hpcc-1024-60", "poseidon-8192-12"]
-EXCHANGES = [0, 20, 60, 100, 400, 1000, 2000, 5000, 10000, 20000, 50000]
+EXCHANGES = [0, 20, 60, 100, 400, 1000, 1500, 2000, 3500, 5000, 6500, 10000, 20000, 50000]
 MACHINES = [1, 2, 4, 8, 16, 32, 64]
 MODELLED = ["poseidon-1024-60", "poseidon-8192-12", "poseidon-65536-12"]
 PASS_MARK = 0.15
@@ -157,12 +160,29 @@ class Exchange:
         return y0 + (y1 - y0) * (size - x0) / (x1 - x0)
 
 
-def exchange_s(row, exchange, delay_us):
-    """Returns the modelled time of all exchanges of a run. `max_bytes` is a sum over windows."""
-    if row["machines"] == 1:
-        return 0.0
-    further = (row["machines"] - 2) * exchange.us(0)
-    return row["windows"] * (delay_us + exchange.us(row["max_bytes"] / row["windows"]) + further) / 1e6
+def run_time_us(compute, sizes, exchange, delay_us):
+    """Returns the modelled time of a run. `compute` (us) and `sizes` (bytes) have a list of windows for each machine."""
+    machines = len(compute)
+    if machines == 1:
+        return sum(compute[0])
+    further = (machines - 2) * exchange.us(0)
+    starts = [0.0] * machines
+    for window in range(len(compute[0])):
+        ends = [start + times[window] for start, times in zip(starts, compute)]
+        # The latest end of the other machines is the latest one of all, except for the last machine itself.
+        second, last = sorted(ends)[-2:]
+        others = [second if end == last and ends.count(last) == 1 else last for end in ends]
+        starts = [
+            max(end, other + delay_us) + exchange.us(size[window]) + further for end, other, size in zip(ends, others, sizes)
+        ]
+    # The measured time is that of the first machine.
+    return starts[0]
+
+
+def computation_us(runs):
+    """Returns the computation of each window of each machine in us, as the median over runs on threads."""
+    all_runs = [row["compute_ns"] for row in runs]
+    return [[median(ns) / 1e3 for ns in zip(*machine)] for machine in zip(*all_runs)]
 
 
 def by_case(rows, kind):
@@ -180,19 +200,20 @@ def compare(rows):
     threads = by_case(rows, "threads")
     result = []
     for case, runs in by_case(rows, "ranks").items():
-        compute = median([row["total_s"] for row in threads[case]])
+        compute, sizes = computation_us(threads[case]), threads[case][0]["bytes"]
+        on_threads = median([row["total_s"] for row in threads[case]])
         for delay in sorted({row["delay_us"] for row in runs}):
             on_link = [row for row in runs if row["delay_us"] == delay]
             windows, size = on_link[0]["windows"], on_link[0]["max_bytes"]
             measured = sorted(row["total_s"] * 1e6 / windows for row in on_link)
-            model = (compute + exchange_s(on_link[0], exchange, delay)) * 1e6 / windows
+            model = run_time_us(compute, sizes, exchange, delay) / windows
             result.append(
                 {
                     "case": case,
                     "delay_us": delay,
                     "runs": len(on_link),
                     "bytes_per_window": round(size / windows),
-                    "threads_us": round(compute * 1e6 / windows, 1),
+                    "threads_us": round(on_threads * 1e6 / windows, 1),
                     "measured_us": round(median(measured), 1),
                     "fastest_us": round(measured[0], 1),
                     "slowest_us": round(measured[-1], 1),
@@ -211,22 +232,23 @@ def predict(rows, counts, delays):
     largest = [case for case in threads if case.startswith("poseidon")][-1]
     result = []
     for row in counts:
-        per_hop = median([run["total_s"] / run["max_hops"] for run in threads.get(row["case"], threads[largest])])
-        compute = row["max_hops"] * per_hop
+        runs = threads.get(row["case"], threads[largest])
+        per_hop = sum(map(sum, computation_us(runs))) / sum(map(sum, runs[0]["hops"]))
+        compute = [[hops * per_hop for hops in machine] for machine in row["hops"]]
+        alone = row["packet_hops"] * per_hop
         for delay in delays:
-            total = compute + exchange_s(row, exchange, delay)
-            alone = row["packet_hops"] * per_hop
+            total = run_time_us(compute, row["bytes"], exchange, delay)
             result.append(
                 {
                     "case": row["case"],
                     "machines": row["machines"],
                     "delay_us": delay,
-                    "compute_us": round(compute * 1e6 / row["windows"], 1),
+                    "compute_us": round(row["max_hops"] * per_hop / row["windows"], 1),
                     "bytes_per_window": round(row["max_bytes"] / row["windows"]),
-                    "window_us": round(total * 1e6 / row["windows"], 1),
+                    "window_us": round(total / row["windows"], 1),
                     "speedup": round(alone / total, 2),
                     "imbalance": round(row["max_hops"] * row["machines"] / row["packet_hops"], 3),
-                    "ns_per_hop": round(per_hop * 1e9, 1),
+                    "ns_per_hop": round(per_hop * 1e3, 1),
                 }
             )
     return result

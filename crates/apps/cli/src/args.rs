@@ -224,6 +224,9 @@ pub(crate) struct TaskArgs {
     /// Each takes its share, longest runs first, and then helps others. No report is written.
     #[arg(long, value_name = "I/N", value_parser = parse_task)]
     pub(crate) task: Option<Shard>,
+    /// Compute no runs of other tasks. For machines without a common results folder, whose folders are merged at the end.
+    #[arg(long, requires = "task")]
+    pub(crate) own_share_only: bool,
     /// Other tasks repeat the runs of a task that has given no sign of life for this time.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "60 s", requires = "task")]
     pub(crate) expiry: Duration,
@@ -283,6 +286,15 @@ pub(crate) enum Records {
 }
 
 impl Records {
+    /// The value of the option.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Csv => "csv",
+            Self::None => "none",
+        }
+    }
+
     pub(crate) const fn format(self) -> Option<Format> {
         match self {
             Self::Parquet => Some(Format::Parquet),

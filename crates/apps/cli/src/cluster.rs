@@ -34,10 +34,13 @@ pub(crate) fn status(args: &StatusArgs) -> Result<(), Failure> {
         Location::ObjectStore(url) => read_remote_status(&cloud::open_existing(url)?, args.seeds)?,
     };
     if studies.is_empty() {
-        return Err(Failure::Run(format!(
-            "{} has no results; name the folder that `poseidon run -o` writes",
-            args.folder.display()
-        )));
+        let logs = args.folder.join(emit::LOGS);
+        let remedy = if logs.is_dir() {
+            format!("no task has started a run yet; {} has what the tasks say", logs.display())
+        } else {
+            "name the folder that `poseidon run -o` writes".to_owned()
+        };
+        return Err(Failure::Run(format!("{} has no results; {remedy}", args.folder.display())));
     }
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&studies)?);

@@ -47,6 +47,7 @@ use clap::{CommandFactory, Parser};
 pub(crate) use failure::Failure;
 use location::Location;
 use poseidon_lab::listing::NameKind;
+use poseidon_lab::runner::TaskShare;
 use poseidon_lab::scenario;
 use poseidon_plan::stack_factory::StackFactory;
 use std::process::ExitCode;
@@ -84,12 +85,13 @@ fn run(command: Command) -> Result<(), Failure> {
             records,
             backend,
             record,
-            task: TaskArgs { task: Some(task), expiry },
+            task: TaskArgs { task: Some(shard), own_share_only, expiry },
         } => {
             if backend != BackendKind::Sim || record.is_on() {
                 return Err(Failure::Usage("--task needs the simulator, and records nothing".into()));
             }
             let study = catalog::with_laws(catalog::find_study(&scenario, args.quick)?, &args.law)?;
+            let task = TaskShare { shard, helps_others: !own_share_only };
             studies::run_task(study, &args, records.format(), task, expiry)
         }
         Command::Run { scenario, study: args, records, backend, record, .. } => {

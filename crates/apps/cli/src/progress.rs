@@ -297,12 +297,20 @@ impl Work {
     }
 }
 
+/// Says why runs with a stored result are computed again.
+fn describe_missing_rows(runs: usize) -> String {
+    format!("{runs} stored runs have no rows and are computed again; --records none keeps them")
+}
+
 impl RunObserver for ProgressBars {
     fn on_estimate(&self, estimate: &SuiteEstimate) {
         self.work.lock().expect(NOT_POISONED).on_estimate(estimate);
         if estimate.pending > 0 && !self.is_quiet {
             self.display.suspend(|| {
                 eprintln!("{estimate}");
+                if estimate.without_rows > 0 {
+                    eprintln!("note: {}", describe_missing_rows(estimate.without_rows));
+                }
                 if let Some(mismatch) = estimate.rate_mismatch {
                     eprintln!("note: {mismatch}");
                 }

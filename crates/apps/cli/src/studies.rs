@@ -16,7 +16,7 @@ use poseidon_lab::compare::{DEFAULT_METRICS, FolderComparison, compare_folders};
 use poseidon_lab::cost::{Cost, estimate_cost};
 use poseidon_lab::judge::cell_name;
 use poseidon_lab::report::{self, ReportError, Results, StudyReport};
-use poseidon_lab::runner::{self, RunEnvironment, RunOptions, Shard, TaskReport};
+use poseidon_lab::runner::{self, RunEnvironment, RunOptions, Shard, TaskReport, TaskShare};
 use poseidon_lab::store::Store;
 use poseidon_lab::study::Study;
 use poseidon_lab::tables::Format;
@@ -73,12 +73,12 @@ pub(crate) fn run_suite(
     suite.finish(shard == Shard::WHOLE)
 }
 
-/// Runs the share of a task, and prints what it did.
+/// Runs a task, and prints what it did.
 pub(crate) fn run_task(
     study: Study,
     args: &StudyArgs,
     records: Option<Format>,
-    task: Shard,
+    task: TaskShare,
     expiry: Duration,
 ) -> Result<(), Failure> {
     let options = RunOptions {
@@ -90,7 +90,8 @@ pub(crate) fn run_task(
         limits: Limits::default(),
         time_estimation: TimeEstimation::Off,
     };
-    let runs = study.run_count(args.seeds).div_ceil(task.count);
+    let Shard { index, count } = task.shard;
+    let runs = study.run_count(args.seeds).div_ceil(count);
     let progress = ProgressBars::new(runs, args.quiet)
         .without_bars(true)
         .with_max_time(args.max_time)
@@ -107,10 +108,8 @@ pub(crate) fn run_task(
     } else {
         let TaskReport { share, computed, helped, found, elsewhere, failed } = &report;
         outln!(
-            "task {} of {}: a share of {share} runs; computed {computed}, {helped} of them for other tasks; {found} \
-             were there, {elsewhere} run elsewhere, {} failed",
-            task.index,
-            task.count,
+            "task {index} of {count}: a share of {share} runs; computed {computed}, {helped} of them for other tasks; \
+             {found} were there, {elsewhere} run elsewhere, {} failed",
             failed.len()
         );
         failed.iter().for_each(|(run, error)| eprintln!("poseidon: {run}: {error}"));
@@ -248,7 +247,7 @@ pub(crate) fn compare(first: &Path, second: &Path, metrics: &[String], json: boo
     let metrics = if requested.is_empty() { DEFAULT_METRICS } else { requested.as_slice() };
     let stores = [Store::new(first), Store::new(second)];
     let identity = backend::identity(BackendKind::Sim);
-    let FolderComparison { rows, known_metrics } =
+    let FolderComparison { mut rows, known_metrics, equal } =
         compare_folders(&stores[0], &stores[1], metrics, &identity)?;
     let folders = format!("{} and {}", first.display(), second.display());
     if known_metrics.is_empty() {
@@ -269,6 +268,15 @@ pub(crate) fn compare(first: &Path, second: &Path, metrics: &[String], json: boo
         // Do not warn about absent default metrics.
         (false, false) if !requested.is_empty() => eprintln!("poseidon: {}", absent_message()),
         (false, _) => {}
+    }
+    if !json {
+        equal.iter().for_each(|(study, hash)| outln!("{study}: the same result ({hash})"));
+        if requested.is_empty() {
+            rows.retain(|row| equal.iter().all(|(study, _)| row.study != *study));
+            if rows.is_empty() {
+                return Ok(());
+            }
+        }
     }
     print::print_comparison(&rows, [first, second], json)
 }

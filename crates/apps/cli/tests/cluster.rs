@@ -270,6 +270,45 @@ fn folders_of_several_machines_merge_into_the_result_of_one() {
 }
 
 #[test]
+fn machines_without_a_common_folder_compute_only_their_shares() {
+    let folder = TempFolder::new("own-share").with_file("s.toml", SMALL);
+    for (task, output) in [("0/4", "a"), ("1/4", "b"), ("2/4", "c"), ("3/4", "d")] {
+        let run = ["run", "s.toml", "--task", task, "--own-share-only", "-o", output, "--records", "none"];
+        let report = json(&folder.run_ok(&[&run[..], &["--json"]].concat()));
+        assert_eq!((&report["computed"], &report["helped"]), (&10.into(), &0.into()), "{report}");
+    }
+    let merged = json(&folder.run_ok(&["merge", "out", "a", "b", "c", "d", "--json"]));
+    assert_eq!((&merged["copied"], &merged["present"]), (&40.into(), &0.into()), "{merged}");
+    assert_eq!(result_hash(&folder, "out"), result_hash(&folder, "alone"));
+    let comparison = stdout(&folder.run_ok(&["compare", "out", "alone"]));
+    assert_eq!(comparison, format!("s: the same result ({})\n", result_hash(&folder, "alone")));
+    let output = folder.run(&["run", "s.toml", "--own-share-only"]);
+    assert_eq!(exit_code(&output), 2, "the option needs a task");
+}
+
+#[test]
+fn a_run_with_a_torn_summary_is_not_merged() {
+    let folder = TempFolder::new("torn-merge").with_file("s.toml", SMALL);
+    folder.run_ok(&["run", "s.toml", "-o", "out", "--records", "none"]);
+    let summary = &run_files(&folder, "summary.json")[0];
+    let text = fs::read(summary).expect("the summary is readable");
+    fs::write(summary, &text[..text.len() / 2]).expect("the summary is ours");
+    let merged = json(&folder.run_ok(&["merge", "target", "out", "--json"]));
+    assert_eq!((&merged["copied"], &merged["incomplete"]), (&39.into(), &1.into()), "{merged}");
+}
+
+#[test]
+fn runs_that_are_repeated_for_their_rows_are_announced() {
+    let folder = TempFolder::new("rows").with_file("s.toml", SMALL);
+    folder.run_ok(&["run", "s.toml", "-o", "out", "--records", "none"]);
+    let again = folder.run_ok(&["run", "s.toml", "-o", "out", "--records", "none"]);
+    assert!(!stderr(&again).contains("no rows"), "{}", stderr(&again));
+    let with_rows = folder.run_ok(&["run", "s.toml", "-o", "out"]);
+    let note = "note: 40 stored runs have no rows and are computed again; --records none keeps them";
+    assert!(stderr(&with_rows).contains(note), "{}", stderr(&with_rows));
+}
+
+#[test]
 fn the_slurm_script_is_valid_and_names_the_tasks() {
     let folder = TempFolder::new("slurm").with_file("my study.toml", SMALL);
     let output =
@@ -284,13 +323,20 @@ fn the_slurm_script_is_valid_and_names_the_tasks() {
         "#SBATCH --mem=",
         "#SBATCH --time=",
         "#SBATCH --signal=TERM@60\n",
-        "run 'my study.toml' --records none --seeds 3 --task \"$SLURM_ARRAY_TASK_ID/8\" --jobs 1 -o /shared/r\n",
+        "my study.toml' --records none --seeds 3 --task \"$SLURM_ARRAY_TASK_ID/8\" --jobs 1 -o /shared/r\n",
         "--dependency=\"afterany:$job\"",
         "#SBATCH --job-name=poseidon-my-study-collect\n",
     ] {
         assert!(script.contains(expected), "{expected} is missing in\n{script}");
     }
-    let output = folder.run_ok(&["emit", "slurm", "my study.toml", "--tasks", "999"]);
+    // The jobs can be submitted from any folder.
+    let scenario = folder.0.join("my study.toml");
+    assert!(script.contains(&format!("run '{}' ", scenario.display())), "{script}");
+    let output = folder.run_ok(&["emit", "slurm", "my study.toml", "--tasks", "999", "--records", "csv"]);
+    let script = stdout(&output);
+    assert!(script.contains(" --records csv ") && !script.contains("--records none"), "{script}");
+    let results = folder.0.join("results");
+    assert!(script.contains(&format!("-o {}\n", results.display())), "{script}");
     assert!(stdout(&output).contains("--array=0-39\n"), "there are 40 runs: {}", stdout(&output));
 }
 
@@ -320,6 +366,9 @@ fn the_status_of_a_folder_without_results_is_an_error() {
     let output = folder.run(&["status", "."]);
     assert_eq!(exit_code(&output), 1);
     assert!(stderr(&output).contains("has no results"), "{}", stderr(&output));
+    fs::create_dir_all(folder.0.join("empty/logs")).expect("the folder is writable");
+    let output = folder.run(&["status", "empty"]);
+    assert!(stderr(&output).contains("empty/logs has what the tasks say"), "{}", stderr(&output));
     let output = folder.run(&["status", "missing"]);
     assert_eq!(exit_code(&output), 1);
 }

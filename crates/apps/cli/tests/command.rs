@@ -564,6 +564,7 @@ fn a_comparison_names_absent_metrics() {
     );
     let default_metrics = folder.run(&["compare", "one", "two"]);
     assert_eq!((exit_code(&default_metrics), stderr(&default_metrics).as_str()), (0, ""));
+    assert!(stdout(&default_metrics).starts_with("tiny: the same result ("), "{}", stdout(&default_metrics));
     let other = folder.run(&["compare", "one", "three"]);
     assert!(stderr(&other).contains("no scenario with results in common"), "{}", stderr(&other));
 }

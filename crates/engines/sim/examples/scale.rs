@@ -12,10 +12,10 @@
 //! | option | prints |
 //! |---|---|
 //! | none | one row per run on ranks: `{"kind":"ranks",…}` |
-//! | `--threads` | also the same run on as many threads of rank 0, while the other ranks sleep: `{"kind":"threads",…}` |
+//! | `--threads` | also the same run on as many threads of rank 0, while the other ranks sleep: `{"kind":"threads",…}`, with the costs of each window and thread |
 //! | `--exchange=N,…` | the time of an exchange of N packets between each two ranks: `{"kind":"exchange",…}` |
 //! | `--repeat=N` | everything N times, in alternation |
-//! | `--count=N,…` | what N machines compute and exchange, without times: `{"kind":"count",…}` |
+//! | `--count=N,…` | what N machines compute and exchange in each window, without times: `{"kind":"count",…}` |
 //! | `--one=CASE` | the CPU time and memory of a run in this process: `{"kind":"one",…}` |
 //!
 //! `tools/scale/check.py` runs this on two hosts with links of several delays, and holds a model against it.
@@ -128,10 +128,13 @@ impl Bench {
             let (report, shards) = Simulator::default()
                 .profile(&plan(case), threads, &mut MemorySink::default())
                 .expect("the plan runs");
-            println!(
-                "{}",
-                Summary::new(&shards).row("threads", case, &report, &format!(",\"repeat\":{repeat}"))
+            let more = format!(
+                ",\"repeat\":{repeat}{}{}{}",
+                per_window("hops", &shards, |cost| cost.packet_hops),
+                per_window("compute_ns", &shards, |cost| cost.compute_ns),
+                per_window("bytes", &shards, busiest_direction),
             );
+            println!("{}", Summary::new(&shards).row("threads", case, &report, &more));
         }
         mpi::request::scope(|_| {
             let mut barrier = self.world.immediate_barrier();
@@ -154,7 +157,21 @@ fn count(case: &str, machines: u32) {
     let (report, shards) = Simulator::default()
         .profile(&plan(case), machines, &mut MemorySink::default())
         .expect("the plan runs");
-    println!("{}", Summary::new(&shards).row("count", case, &report, ""));
+    let more = per_window("hops", &shards, |cost| cost.packet_hops)
+        + &per_window("bytes", &shards, busiest_direction);
+    println!("{}", Summary::new(&shards).row("count", case, &report, &more));
+}
+
+/// Returns the bytes that a machine sent in a window, or those that it received, whichever are more.
+fn busiest_direction(cost: &WindowCost) -> u64 {
+    cost.sent_bytes.max(cost.received_bytes)
+}
+
+/// Returns a field of a JSON object: a list per machine, with a number for each window but the first.
+fn per_window(name: &str, shards: &[Vec<WindowCost>], value: fn(&WindowCost) -> u64) -> String {
+    let lists: Vec<Vec<u64>> =
+        shards.iter().map(|windows| windows.iter().skip(1).map(value).collect()).collect();
+    format!(",\"{name}\":{lists:?}")
 }
 
 /// Runs a case on one thread and prints its CPU time and peak memory.
@@ -239,7 +256,7 @@ impl Summary {
             summary.exchange_ns += first.exchange_ns;
             summary.packet_hops += costs().map(|cost| cost.packet_hops).sum::<u64>();
             summary.max_hops += max(|cost| cost.packet_hops);
-            summary.max_bytes += max(|cost| cost.sent_bytes.max(cost.received_bytes));
+            summary.max_bytes += max(busiest_direction);
             summary.sent_bytes += costs().map(|cost| cost.sent_bytes).sum::<u64>();
             summary.receivers += max(|cost| cost.receivers);
         }

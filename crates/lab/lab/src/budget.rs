@@ -77,6 +77,8 @@ pub struct SuiteEstimate {
     pub runs: usize,
     /// The number of runs to compute.
     pub pending: usize,
+    /// The number of runs to compute again only because their stored results have no rows.
+    pub without_rows: usize,
     /// The number of parallel runs.
     pub jobs: usize,
     /// The messages of the runs to compute.
@@ -112,6 +114,7 @@ impl SuiteEstimate {
         Self {
             runs,
             pending: pending.len(),
+            without_rows: 0,
             jobs,
             messages: sum(|cost| cost.messages),
             packets: sum(|cost| cost.packets),

@@ -2,6 +2,7 @@
 
 use crate::judge::cell_name;
 use crate::report::{ReportError, load_study};
+use crate::runner::result_hash;
 use crate::scenario::Label;
 use crate::stats::mean;
 use crate::store::{FinishedRun, SCENARIO_FILE, Store, StoreError};
@@ -45,6 +46,8 @@ pub struct FolderComparison {
     pub rows: Vec<ComparisonRow>,
     /// The names of all metrics present in both folders.
     pub known_metrics: BTreeSet<String>,
+    /// The studies with the same results in both folders, each with the hash of its results.
+    pub equal: Vec<(String, String)>,
 }
 
 /// Compares the studies present in both folders, sorted by name in natural order. Results from `program` take
@@ -58,6 +61,10 @@ pub fn compare_folders(
     let mut comparison = FolderComparison::default();
     for name in &common_studies(first, second)? {
         let runs = [load_study(first, 0, name, program)?.1, load_study(second, 0, name, program)?.1];
+        let [hash, other_hash] = runs.each_ref().map(|runs| result_hash(runs));
+        if hash == other_hash {
+            comparison.equal.push((name.clone(), hash));
+        }
         let [first, second] = runs.each_ref().map(|runs| summaries(runs));
         comparison.rows.extend(compare_runs(name, &first, &second, metrics));
         let shared = &metric_names(&first) & &metric_names(&second);

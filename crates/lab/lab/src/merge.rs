@@ -1,7 +1,7 @@
 //! Merges results folders, for example those of machines without a shared file system.
 
 use crate::manifest::Manifest;
-use crate::store::{SCENARIO_FILE, Store, StoreError, read_manifest, write_file};
+use crate::store::{SCENARIO_FILE, Store, StoreError, read_manifest, read_summary, write_file};
 use crate::study::natural_order;
 use serde::Serialize;
 use std::fs;
@@ -16,7 +16,7 @@ pub struct MergeReport {
     pub copied: usize,
     /// The runs that the target already had.
     pub present: usize,
-    /// The folders without a complete run, which were not copied.
+    /// The folders without a complete and readable run, which were not copied.
     pub incomplete: usize,
     /// The studies whose scenario differs between the folders. The scenario of the target stays.
     pub other_scenarios: Vec<String>,
@@ -90,8 +90,9 @@ fn merge_scenario(
 
 fn merge_run(target: &Store, study: &str, source: &Path, report: &mut MergeReport) -> Result<(), MergeError> {
     let is_complete = |manifest: &Manifest| !manifest.interrupted;
-    // A torn manifest is that of a machine that stopped.
-    let Some(manifest) = read_manifest(source).ok().flatten().filter(is_complete) else {
+    // A torn file is that of a machine that stopped.
+    let is_whole = |manifest: &Manifest| is_complete(manifest) && read_summary(source).is_ok();
+    let Some(manifest) = read_manifest(source).ok().flatten().filter(is_whole) else {
         report.incomplete += 1;
         return Ok(());
     };

@@ -31,7 +31,7 @@ use poseidon_types::Picos;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-pub use task::{TaskReport, run_task};
+pub use task::{TaskReport, TaskShare, run_task};
 
 /// Options for running studies.
 #[derive(Clone, Debug)]
@@ -344,6 +344,7 @@ fn estimate_tasks(
     let stored_runs = |study: &Study| store.map(|store| store.stored_runs(study, program, records));
     let mut stored: BTreeMap<usize, StoredRuns> = BTreeMap::new();
     let mut pending: Vec<PendingRun> = Vec::new();
+    let mut without_rows = 0;
     let mut most_expensive: Option<(&Task<'_>, Cost)> = None;
     for task in tasks.iter().copied().filter(|task| task.cell.scenario.analytic.is_none()) {
         let stored =
@@ -354,13 +355,15 @@ fn estimate_tasks(
         {
             continue;
         }
+        without_rows += usize::from(stored.without_rows.contains(&(task.id.labels.clone(), task.id.seed)));
         pending.push(PendingRun { index: task.id.index, cost });
         if most_expensive.is_none_or(|(_, other)| cost.packet_hops > other.packet_hops) {
             most_expensive = Some((task, cost));
         }
     }
     let rate_mismatch = checks.iter().flatten().find_map(|check| check.rate_mismatch);
-    let estimate = SuiteEstimate { rate_mismatch, ..SuiteEstimate::new(runs, &pending, options.jobs) };
+    let estimate =
+        SuiteEstimate { rate_mismatch, without_rows, ..SuiteEstimate::new(runs, &pending, options.jobs) };
     let Some((task, _)) = most_expensive else { return Ok(estimate) };
     Ok(match options.time_estimation {
         TimeEstimation::Off => estimate,

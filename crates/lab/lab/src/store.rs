@@ -133,6 +133,8 @@ pub struct StoredRuns {
     pub runs: BTreeSet<(Vec<Label>, u64)>,
     /// The names of all runs with a reusable result, also of other texts of the scenario.
     pub names: BTreeSet<String>,
+    /// The cell labels and the seed of each run that only lacks the requested rows.
+    pub without_rows: BTreeSet<(Vec<Label>, u64)>,
     /// The number of runs that this study executed.
     pub count: usize,
     /// The duration of these runs in seconds.
@@ -278,16 +280,20 @@ impl Store {
                 stored.wall_s += manifest.wall_s;
                 stored.packet_hops += manifest.counters.number("packet_hops").unwrap_or(0);
             }
-            if rows.is_some_and(|format| {
-                !self.has_rows(&study.name, &manifest, format) || !has_cell(study, &manifest.cell)
-            }) {
+            let lacks_rows = rows.is_some_and(|format| !self.has_rows(&study.name, &manifest, format));
+            // Rows name a cell of the study that wrote them.
+            if rows.is_some() && !lacks_rows && !has_cell(study, &manifest.cell) {
                 continue;
             }
-            stored.names.insert(manifest.run_name());
-            for request in manifest.requests() {
-                if request.scenario_hash == scenario_hash && request.quick == study.is_quick {
-                    stored.runs.insert((request.cell, manifest.seed));
-                }
+            let requests = manifest
+                .requests()
+                .filter(|request| request.scenario_hash == scenario_hash && request.quick == study.is_quick)
+                .map(|request| (request.cell, manifest.seed));
+            if lacks_rows {
+                stored.without_rows.extend(requests);
+            } else {
+                stored.runs.extend(requests);
+                stored.names.insert(manifest.run_name());
             }
         }
         stored
@@ -553,7 +559,7 @@ fn read_run(folder: &Path) -> Result<Option<(Summary, Manifest)>, StoreError> {
     Ok(Some((read_summary(folder)?, manifest)))
 }
 
-fn read_summary(folder: &Path) -> Result<Summary, StoreError> {
+pub(crate) fn read_summary(folder: &Path) -> Result<Summary, StoreError> {
     let path = folder.join(SUMMARY_FILE);
     read_small_file(&path, |summary| from_json(&path, summary)).map_err(StoreError::io(&path))?
 }

@@ -1,6 +1,7 @@
 //! `poseidon emit`: writes the job of a study for Slurm or Kubernetes. The scheduler distributes tasks over machines;
 //! the tasks share the runs through the results folder.
 
+use crate::args::Records;
 use crate::backend::{self, simulator};
 use crate::backend_kind::BackendKind;
 use crate::duration::parse_duration;
@@ -13,7 +14,7 @@ use poseidon_lab::budget::{Limits, SuiteEstimate, TimeEstimation};
 use poseidon_lab::runner::{self, RunOptions, Shard};
 use poseidon_lab::study::Study;
 use poseidon_types::Bytes;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `poseidon emit`.
 #[derive(Debug, Args)]
@@ -45,6 +46,9 @@ pub(crate) struct EmitArgs {
     /// The time limit of a task, such as `2 h` [default: twice the estimate, plus 10 min].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     time: Option<Duration>,
+    /// The rows that tasks store. Without rows, a later `run` needs `--records none`, or it computes all runs again.
+    #[arg(long, value_enum, default_value = "none")]
+    records: Records,
     /// The command on the machines of the cluster.
     #[arg(long, default_value = "poseidon")]
     command: String,
@@ -64,6 +68,9 @@ Examples:
   poseidon emit slurm my.toml --tasks 100 -o /shared/results > my.sh && sh my.sh
   poseidon emit k8s fig14b --tasks 16 --image registry/poseidon:0.9 -o /results | kubectl apply -f -
   poseidon emit slurm my.toml --tasks 100 -o s3://bucket/my-study > my.sh && sh my.sh";
+
+/// The folder of the tasks' logs, below the results folder.
+pub(crate) const LOGS: &str = "logs";
 
 /// A scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -90,7 +97,7 @@ pub(crate) fn emit(args: &EmitArgs) -> Result<(), Failure> {
     let study = catalog::find_study(&args.scenario, args.quick)?;
     let job = estimate_job(&study, args)?;
     let text = match args.target {
-        Target::Slurm => slurm_script(&study, args, &job),
+        Target::Slurm => slurm_script(&study, args, &job)?,
         Target::K8s => kubernetes_manifest(&study, args, &job)?,
     };
     outln!("{}", text.trim_end());
@@ -140,7 +147,7 @@ fn shell_word(text: &str) -> String {
 
 /// Returns the options that a task and the collecting run have in common.
 fn common_options(args: &EmitArgs) -> String {
-    let mut options = " --records none".to_owned();
+    let mut options = format!(" --records {}", args.records.name());
     if args.quick {
         options.push_str(" --quick");
     }
@@ -157,11 +164,25 @@ fn job_name(study: &Study) -> String {
     format!("poseidon-{}", name.trim_matches('-'))
 }
 
-fn slurm_script(study: &Study, args: &EmitArgs, job: &JobEstimate) -> String {
+/// Returns the absolute form of a path as text.
+fn absolute(path: impl AsRef<Path>) -> Result<String, Failure> {
+    let path = path.as_ref();
+    let absolute = std::path::absolute(path)
+        .map_err(|error| Failure::Run(format!("{}: the current folder: {error}", path.display())))?;
+    Ok(absolute.to_string_lossy().into_owned())
+}
+
+fn slurm_script(study: &Study, args: &EmitArgs, job: &JobEstimate) -> Result<String, Failure> {
     let JobEstimate { estimate, tasks, memory_mb, minutes } = job;
     let (name, last) = (job_name(study), tasks - 1);
-    let [command, scenario, output] =
-        [args.command.as_str(), &args.scenario, &args.output.to_string_lossy()].map(shell_word);
+    // The jobs can be submitted from any folder.
+    let scenario =
+        if Path::new(&args.scenario).is_file() { absolute(&args.scenario)? } else { args.scenario.clone() };
+    let folder = match Location::new(&args.output) {
+        Location::Folder(folder) => absolute(folder)?,
+        Location::ObjectStore(url) => url.to_owned(),
+    };
+    let [command, scenario, output] = [&args.command, &scenario, &folder].map(|word| shell_word(word));
     let (options, jobs) = (common_options(args), args.jobs);
     let limits = format!(
         "#SBATCH --cpus-per-task={jobs}\n#SBATCH --mem={memory_mb}M\n#SBATCH --time={minutes}\n\
@@ -169,10 +190,10 @@ fn slurm_script(study: &Study, args: &EmitArgs, job: &JobEstimate) -> String {
     );
     // An object store has no logs. The job is submitted from a folder that the machines share.
     let logs = match Location::new(&args.output) {
-        Location::Folder(_) => format!("{output}/logs"),
+        Location::Folder(_) => format!("{output}/{LOGS}"),
         Location::ObjectStore(_) => format!("{name}-logs"),
     };
-    format!(
+    Ok(format!(
         "#!/bin/sh
 # Submits {study_name} to Slurm: {runs} runs in {tasks} tasks, and a job that collects the results.
 # The estimate was made on the machine that wrote this script: {estimate}
@@ -200,11 +221,11 @@ collect=$(sbatch --parsable --dependency=\"afterany:$job\" <<'EOF'
 exec srun {command} run {scenario}{options} --jobs {jobs} -o {output}
 EOF
 )
-echo \"collecting job $collect\"
+echo \"collecting job $collect; to stop the study: scancel $job $collect\"
 ",
         study_name = study.name,
         runs = estimate.runs,
-    )
+    ))
 }
 
 /// Returns a text as a JSON string, which is also a YAML string.

@@ -7,8 +7,8 @@ use crate::manifest::Program;
 use crate::merge::MergeReport;
 use crate::objects::{Object, ObjectInfo};
 use crate::runner::{
-    RunEnvironment, RunObserver, RunOptions, Shard, TaskReport, result_hash, run_shared_studies, run_studies,
-    run_task,
+    RunEnvironment, RunObserver, RunOptions, Shard, TaskReport, TaskShare, result_hash, run_shared_studies,
+    run_studies, run_task,
 };
 use crate::study::RunId;
 use core::sync::atomic::AtomicBool;
@@ -211,7 +211,7 @@ fn simulator() -> Simulator {
 fn task(storage: &Arc<Memory>, store: &Store, index: usize, count: usize) -> Result<TaskReport, String> {
     let (options, backend) = (options(), simulator());
     let environment = RunEnvironment { backend: &backend, store, options: &options, observer: &Silent };
-    run_task(&[study()], Shard { index, count }, &open(storage), &environment)
+    run_task(&[study()], TaskShare::with_help(index, count), &open(storage), &environment)
         .map_err(|error| error.to_string())
 }
 

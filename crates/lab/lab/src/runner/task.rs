@@ -21,6 +21,22 @@ use std::sync::Mutex;
 /// A task helps this many other tasks. A job with many tasks then reads each manifest a bounded number of times.
 const MAX_HELPED: usize = 16;
 
+/// The runs that a task computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskShare {
+    /// The task's own share.
+    pub shard: Shard,
+    /// Whether the task then computes runs of other tasks. Tasks that share no results would repeat each other's runs.
+    pub helps_others: bool,
+}
+
+impl TaskShare {
+    /// The task whose share begins with run `index`, of `count` tasks that share their results.
+    pub const fn with_help(index: usize, count: usize) -> Self {
+        Self { shard: Shard { index, count }, helps_others: true }
+    }
+}
+
 /// What a task did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TaskReport {
@@ -38,12 +54,12 @@ pub struct TaskReport {
     pub failed: Vec<(String, String)>,
 }
 
-/// Runs the share of a task, and then runs of other tasks, which share their runs at one place. A run that fails is
+/// Runs the share of a task, and then, if it helps others, runs of other tasks, which share their runs at one place. A run that fails is
 /// recorded, and the task continues with the next one. An error of the results folder or of the shared place ends the
 /// task.
 pub fn run_task(
     studies: &[Study],
-    task: Shard,
+    task: TaskShare,
     shared: &dyn SharedResults,
     environment: &RunEnvironment<'_>,
 ) -> Result<TaskReport, StudyError> {
@@ -84,14 +100,16 @@ pub fn run_task(
 fn order_runs<'a>(
     mut runs: Vec<Task<'a>>,
     checks: &[Vec<CellCheck>],
-    task: Shard,
+    task: TaskShare,
 ) -> VecDeque<(Task<'a>, bool)> {
     let cost = |run: &Task<'_>| checks[run.study_index][run.cell_index].cost.packet_hops;
     runs.sort_by_key(|run| core::cmp::Reverse(cost(run)));
-    let distance = |position: usize| (position % task.count + task.count - task.index) % task.count;
+    let TaskShare { shard: Shard { index, count }, helps_others } = task;
+    let distance = |position: usize| (position % count + count - index) % count;
+    let max_distance = if helps_others { MAX_HELPED } else { 0 };
     let mut runs: Vec<(usize, Task<'a>)> =
         runs.into_iter().enumerate().map(|(position, run)| (distance(position), run)).collect();
-    runs.retain(|(distance, _)| *distance <= MAX_HELPED);
+    runs.retain(|(distance, _)| *distance <= max_distance);
     runs.sort_by_key(|(distance, _)| *distance);
     runs.into_iter().map(|(distance, run)| (run, distance == 0)).collect()
 }
