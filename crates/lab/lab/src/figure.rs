@@ -38,6 +38,10 @@ pub fn charts(spec: &FigureSpec, runs: &[RunSummary]) -> Result<Vec<Chart>, Figu
             (FigureKind::Finish | FigureKind::Phase, count) => format!("the first of {count} seeds"),
             (_, count) => format!("{count} seeds"),
         };
+        let caption = match averaged_sweeps(spec, runs).as_slice() {
+            [] => caption,
+            sweeps => format!("{caption}, mean over {}", sweeps.join(" and ")),
+        };
         if runs.is_empty() {
             chart.notes.push("no runs".into());
             continue;
@@ -49,6 +53,22 @@ pub fn charts(spec: &FigureSpec, runs: &[RunSummary]) -> Result<Vec<Chart>, Figu
         chart.notes.insert(0, caption);
     }
     Ok(charts)
+}
+
+/// Returns the sweeps with several values that a chart of a metric neither shows nor selects.
+fn averaged_sweeps<'a>(spec: &FigureSpec, runs: &'a [RunSummary]) -> Vec<&'a str> {
+    if !matches!(spec.kind, FigureKind::Bars | FigureKind::Lines) {
+        return Vec::new();
+    }
+    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for label in
+        runs.iter().filter(|run| includes(&run.labels, &spec.cells)).flat_map(|run| run.labels.iter())
+    {
+        if spec.along.as_ref() != Some(&label.sweep) && spec.by.as_ref() != Some(&label.sweep) {
+            values.entry(&label.sweep).or_default().insert(&label.value);
+        }
+    }
+    values.into_iter().filter(|(_, values)| values.len() > 1).map(|(sweep, _)| sweep).collect()
 }
 
 /// Returns why a chart has no value, although there are runs.

@@ -358,6 +358,20 @@ fn series_notes_name_the_seed_and_panel_titles_differ() {
 }
 
 #[test]
+fn a_chart_names_the_sweeps_that_it_averages() {
+    let runs = [run_with_times_up_to("a", 1, 100, 0), run_with_times_up_to("b", 1, 100, 0)];
+    let notes = |keys: &str| {
+        let scenario = scenario(&format!(
+            "[[figure]]\ntitle = \"median\"\nkind = \"bars\"\nmetric = \"m.latency_p50_us\"\n{keys}\n"
+        ));
+        charts(&scenario.figure[0], &runs).expect("the figure is valid")[0].notes.clone()
+    };
+    assert_eq!(notes(""), ["one seed, mean over law"]);
+    assert_eq!(notes("by = \"law\""), ["one seed"]);
+    assert_eq!(notes("where = { law = \"b\" }"), ["one seed"]);
+}
+
+#[test]
 fn an_empty_chart_says_why() {
     let mut runs = [run_with_times_up_to("a", 1, 100, 0)];
     Arc::make_mut(&mut runs[0].summary).series.insert("m.x".into(), vec![(0.0, 1.0)]);
