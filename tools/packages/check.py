@@ -5,14 +5,18 @@
 
 FOLDER has the files of `tools/release --only deb`; by default target/release-files. The clean system is a minimal Debian
 with systemd in a temporary folder, made by mmdebstrap and started by systemd-nspawn. It has the kernel and the network of
-this machine, so Poseidon is enabled in this kernel for some seconds, for a cgroup without processes.
+this machine, so Poseidon is enabled in this kernel for some seconds, for cgroups without connections.
 
 - lintian finds nothing in the packages,
 - the services are valid, and their exposure by `systemd-analyze security` is below 4,
 - after the installation, no service is enabled and nothing runs,
 - the command, its manual page and `poseidon doctor` work,
-- the services can be enabled and disabled: TCP and a port get Poseidon, the metrics say so, and both lose it again,
-- after a purge while services run, the system has the files that it had before, and the kernel has no pins.
+- without a rate, the service for TCP fails and names the file with its settings,
+- the services can be enabled and disabled: TCP and a port get Poseidon, the metrics say so, and both lose it again; the
+  port gets its queue from a drop-in, as docs/howto/install.md describes,
+- a service in a slice gets Poseidon, as docs/howto/linux.md describes,
+- after a purge while services run and ports are attached by hand, the system has the files that it had before, and the
+  kernel has no pins and no filters.
 
 Exit codes: 0 everything as expected, 1 not, 3 the machine lacks something.
 """
@@ -32,7 +36,17 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PORT = "zz0"
+TBF = ["tbf", "rate", "100mbit", "burst", "10000", "limit", "1000000"]
+# A port in a network namespace of the system.
+NETNS, NETNS_PORT = "zz", "e0"
 SERVICES = ["poseidon-tcp.service", f"poseidon-switch@{PORT}.service", "poseidon-metrics.service"]
+# What the administrator writes with `systemctl edit`: the queue of a port (docs/howto/install.md), and a slice
+# (docs/howto/linux.md) with a service.
+QUEUE = f"[Service]\nExecStartPre=/usr/sbin/tc qdisc replace dev %I root {' '.join(TBF)}\n"
+SLICE = {
+    "poseidon-tcp.service.d/slice.conf": "[Unit]\nRequires=fast.slice\nAfter=fast.slice\n",
+    "zz.service": "[Service]\nExecStart=/bin/sleep infinity\nSlice=fast.slice\n",
+}
 METRICS = "127.0.0.1:19811"
 PINS = Path("/sys/fs/bpf/poseidon")
 MOST_EXPOSURE = 4.0
@@ -96,6 +110,7 @@ class System:
             time.sleep(0.2)
             children = subprocess.run(["pgrep", "--parent", str(self.process.pid)], capture_output=True, text=True).stdout.split()
             if children:
+                self.first_process = children[0]
                 self.enter = ["nsenter", "--target", children[0], "--mount", "--pid", "--uts", "--ipc", "--cgroup"]
                 state = self.attempt("systemctl", "is-system-running").stdout.strip()
                 if state in ("running", "degraded"):
@@ -153,13 +168,66 @@ def start_services(system):
     path = system.root / "etc/default/poseidon-metrics"
     path.write_text(path.read_text().replace("127.0.0.1:9811", METRICS))
     # The mode of the root of the cgroups, which the system does not see.
-    system.run("sh", "-c", "chmod 555 $(findmnt --noheadings --first-only --types cgroup2 --output TARGET)")
+    system.run("chmod", "555", cgroup_root(system))
     # Without udev, the system has no units for devices.
     unit = (system.root / "lib/systemd/system/poseidon-switch@.service").read_text()
     unit = "".join(line for line in unit.splitlines(keepends=True) if "sys-subsystem-net-devices" not in line)
-    system.run("sh", "-c", 'mkdir -p /run/systemd/system; printf %s "$1" >/run/systemd/system/poseidon-switch@.service', "sh", unit)
+    write_runtime_unit(system, "poseidon-switch@.service", unit)
+    write_runtime_unit(system, f"poseidon-switch@{PORT}.service.d/queue.conf", QUEUE)
     system.run("systemctl", "daemon-reload")
     system.run("systemctl", "enable", "--now", *SERVICES)
+
+
+def cgroup_root(system):
+    return system.run("findmnt", "--noheadings", "--first-only", "--types", "cgroup2", "--output", "TARGET").strip()
+
+
+def write_runtime_unit(system, name, text):
+    path = f"/run/systemd/system/{name}"
+    system.run("sh", "-c", 'mkdir -p "${1%/*}"; printf %s "$2" >"$1"', "sh", path, text)
+
+
+def start_without_rate(system):
+    """Returns 1 if the service fails, and its journal names the file with the settings."""
+    code = system.attempt("systemctl", "start", "poseidon-tcp.service").returncode
+    return int(code != 0 and "set it in /etc/default/poseidon-tcp" in system.journal())
+
+
+def start_in_slice(system):
+    """Returns 1 if Poseidon is enabled for the cgroup of a slice, and a service is in this cgroup."""
+    for name, text in SLICE.items():
+        write_runtime_unit(system, name, text)
+    path = system.root / "etc/default/poseidon-tcp"
+    before, group = path.read_text(), f"{cgroup_root(system)}/fast.slice"
+    path.write_text(re.sub(r"^OPTIONS=$", f"OPTIONS=--cgroup {group}", before, flags=re.M))
+    system.run("systemctl", "daemon-reload")
+    system.run("systemctl", "start", "poseidon-tcp.service", "zz.service")
+    status = json.loads(system.run("poseidon", "tcp", "status", "--json"))
+    pids = system.run("cat", f"{group}/zz.service/cgroup.procs").split()
+    system.run("systemctl", "stop", "poseidon-tcp.service", "zz.service", "fast.slice")
+    for name in SLICE:
+        system.run("rm", f"/run/systemd/system/{name}")
+    path.write_text(before)
+    system.run("systemctl", "daemon-reload")
+    return int(status["cgroup"] == group and len(pids) == 1)
+
+
+def attach_by_hand(system):
+    """Attaches RPM to the port of the service, and a port in another network namespace."""
+    system.run("poseidon", "rpm", "attach", "--dev", PORT)
+    system.run("ip", "netns", "add", NETNS)
+    system.run("ip", "-n", NETNS, "link", "add", NETNS_PORT, "type", "veth", "peer", "name", "e1")
+    system.run("ip", "-n", NETNS, "link", "set", NETNS_PORT, "up")
+    system.run("tc", "-n", NETNS, "qdisc", "replace", "dev", NETNS_PORT, "root", *TBF)
+    system.run("nsenter", f"--net=/run/netns/{NETNS}", "poseidon", "switch", "attach", "--dev", NETNS_PORT)
+
+
+def filters(system):
+    """The filters of all ports. The system has lost `tc` with the purge."""
+    netns = f"--net=/proc/{system.first_process}/root/run/netns/{NETNS}"
+    ports = [(PORT, []), (NETNS_PORT, ["nsenter", netns])]
+    show = lambda port, enter, hook: run([*enter, "tc", "filter", "show", "dev", port, hook]).splitlines()
+    return [line for port, enter in ports for hook in ("ingress", "egress") for line in show(port, enter, hook)]
 
 
 def fetch_metrics():
@@ -188,7 +256,6 @@ def check(folder, debs):
     system = None
     try:
         run(["ip", "link", "set", PORT, "up"])
-        run(["tc", "qdisc", "replace", "dev", PORT, "root", "tbf", "rate", "100mbit", "burst", "10000", "limit", "1000000"])
         system = System(root)
         use(system, debs, report)
     finally:
@@ -215,6 +282,7 @@ def use(system, debs, report):
     system.run("poseidon", "run", "quickstart", "--quick", "--quiet", "--output", "/tmp/results")
 
     note("enabling and disabling")
+    report["missing_rate_is_named"] = start_without_rate(system)
     start_services(system)
     report["enabled"] = system.count("is-enabled", "enabled")
     report["active"] = system.count("is-active", "active")
@@ -225,12 +293,17 @@ def use(system, debs, report):
     report["enabled_after_disable"] = system.count("is-enabled", "enabled") + system.count("is-active", "active")
     report["pins_after_disable"] = len(pins()) - len(pins_before)
 
-    note("purging, with enabled services that run")
+    report["service_in_slice"] = start_in_slice(system)
+
+    note("purging, with enabled services that run, and ports attached by hand")
     start_services(system)
+    attach_by_hand(system)
+    report["filters_before_purge"] = len(filters(system))
     system.run("apt-get", "purge", "--yes", "--autoremove", "poseidon", "poseidon-linux")
     after = files(system.root)
     report["left"] = sorted(name for name in set(before) | set(after) if before.get(name) != after.get(name))
     report["pins_left"] = [pin for pin in pins() if pin not in pins_before]
+    report["filters_left"] = filters(system)
 
 
 def is_good(report):
@@ -238,10 +311,13 @@ def is_good(report):
         report["lintian"] == report["enabled_by_installation"] == report["pins_by_installation"] == 0
         and report["enabled"] == report["active"] == len(SERVICES)
         and report["tcp_in_metrics"] == report["port_in_metrics"] == 1
+        and report["missing_rate_is_named"] == report["service_in_slice"] == 1
+        and report["filters_before_purge"] > 0
         and report["enabled_after_disable"] == report["pins_after_disable"] == 0
         and max(report["exposure"].values()) < MOST_EXPOSURE
         and not report["left"]
         and not report["pins_left"]
+        and not report["filters_left"]
     )
 
 

@@ -64,6 +64,15 @@ pub struct Check {
     pub since: Option<KernelVersion>,
     /// The features that need the item. Empty if the check is only informative.
     pub needed_by: &'static [Feature],
+    /// The features that work without the item, but with a restriction.
+    pub restricts: &'static [Feature],
+}
+
+impl Check {
+    /// Returns whether the item only matters for building this crate.
+    pub fn is_for_building(&self) -> bool {
+        self.needed_by == BUILD
+    }
 }
 
 /// Returns whether a feature works on this machine. A feature is missing if any item it needs is missing.
@@ -74,6 +83,11 @@ pub fn feature_state(feature: Feature, checks: &[Check]) -> State {
         (State::NotTried, _) | (_, State::NotTried) => State::NotTried,
         _ => State::Ok,
     })
+}
+
+/// Returns the missing items without which a feature works only with a restriction.
+pub fn restrictions(feature: Feature, checks: &[Check]) -> impl Iterator<Item = &Check> {
+    checks.iter().filter(move |check| check.state == State::Missing && check.restricts.contains(&feature))
 }
 
 /// Runs all checks. This takes less than a second.
@@ -174,7 +188,7 @@ fn check(
         Err(Problem::Missing(finding)) => (State::Missing, finding),
         Err(Problem::NotTried(finding)) => (State::NotTried, finding),
     };
-    Check { name, state, finding, purpose, remedy, since: None, needed_by }
+    Check { name, state, finding, purpose, remedy, since: None, needed_by, restricts: NONE }
 }
 
 /// The process's permissions.
@@ -310,13 +324,16 @@ fn check_bpf(permissions: &Permissions) -> Vec<Check> {
             NEWER_KERNEL,
             struct_ops,
         ),
-        check(
-            "programs always run",
-            NONE,
-            "if the kernel skips a congestion control, it uses an undefined window, and it may warn",
-            "use a kernel without this patch; do not combine this kernel with panic_on_warn",
-            programs_always_run(),
-        ),
+        Check {
+            restricts: TCP,
+            ..check(
+                "programs always run",
+                NONE,
+                "if the kernel skips a congestion control, it uses an undefined window, and it may warn",
+                "use a kernel without this patch; do not combine this kernel with panic_on_warn",
+                programs_always_run(),
+            )
+        },
         check(
             "queue reading",
             PORTS,
@@ -449,7 +466,6 @@ fn check_host(permissions: &Permissions) -> Vec<Check> {
 fn check_build() -> [Check; 4] {
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang-19".to_owned());
     let compiles = run(&clang, &["-target", "bpf", "-mcpu=v3", "-x", "c", "-c", "/dev/null", "-o", "-"]);
-    let has_header = |name: &str| run("cc", &["-fsyntax-only", "-include", name, "-x", "c", "/dev/null"]);
     let find_both = |first: &str, second: &str| {
         find_program(first).and_then(|path| Ok(format!("{path}, {}", find_program(second)?)))
     };
@@ -468,15 +484,15 @@ fn check_build() -> [Check; 4] {
             "libelf",
             BUILD,
             "reads the object files of clang",
-            "apt-get install libelf-dev",
-            result("its header was found", has_header("libelf.h")),
+            "apt-get install gcc libelf-dev",
+            find_header("cc", "libelf.h").map_err(Problem::Missing),
         ),
         check(
             "zlib",
             BUILD,
             "decompresses sections of object files",
-            "apt-get install zlib1g-dev",
-            result("its header was found", has_header("zlib.h")),
+            "apt-get install gcc zlib1g-dev",
+            find_header("cc", "zlib.h").map_err(Problem::Missing),
         ),
         check(
             "make",
@@ -486,6 +502,13 @@ fn check_build() -> [Check; 4] {
             find_both("make", "pkg-config").map_err(Problem::Missing),
         ),
     ]
+}
+
+/// Compiles a file that includes a header. A missing compiler does not mean that the header is missing.
+fn find_header(compiler: &str, header: &str) -> Result<String, String> {
+    find_program(compiler).map_err(|error| format!("the C compiler is missing ({error})"))?;
+    run(compiler, &["-fsyntax-only", "-include", header, "-x", "c", "/dev/null"])?;
+    Ok("its header was found".to_owned())
 }
 
 /// Runs a program to completion. The error is the last line that the program wrote to stderr.
@@ -558,6 +581,28 @@ mod tests {
         let states = |checks: &[Check]| Feature::ALL.map(|feature| feature_state(feature, checks).name());
         assert_eq!(states(&[passed.clone(), informative]), ["ok"; 5]);
         assert_eq!(states(&[passed, untried, missing]), ["not tried", "missing", "missing", "missing", "ok"]);
+    }
+
+    #[test]
+    fn a_feature_with_a_restriction_still_works() {
+        let restriction = |result| Check { restricts: TCP, ..check("x", NONE, "", "", result) };
+        let missing = restriction(Err(Problem::Missing("a reason".to_owned())));
+        let untried = restriction(Err(Problem::NotTried(String::new())));
+        let checks = [missing, untried, restriction(Ok(String::new()))];
+        assert_eq!(feature_state(Feature::Tcp, &checks), State::Ok);
+        let findings =
+            |feature| restrictions(feature, &checks).map(|check| &check.finding).collect::<Vec<_>>();
+        assert_eq!(findings(Feature::Tcp), ["a reason"]);
+        assert!(findings(Feature::Switch).is_empty());
+    }
+
+    #[test]
+    fn a_missing_compiler_is_not_reported_as_a_missing_header() {
+        let error = find_header("no-such-compiler", "stdint.h").expect_err("there is no such compiler");
+        assert_eq!(error, "the C compiler is missing (no no-such-compiler in the PATH)");
+        assert_eq!(find_header("cc", "stdint.h").as_deref(), Ok("its header was found"));
+        let error = find_header("cc", "no-such-header.h").expect_err("there is no such header");
+        assert!(!error.contains("compiler is missing"), "{error}");
     }
 
     #[test]

@@ -331,7 +331,7 @@ mod tests {
             "poseidon_switch_packets_total{device=\"e0\",fate=\"tcp_stamped\"} 7",
             "poseidon_switch_packets_total{device=\"e1\",fate=\"no_memory\"} 1",
             "# UNIT poseidon_switch_delay_seconds seconds",
-            "poseidon_switch_delay_seconds_bucket{device=\"e0\",le=\"0.000131071\"} 8",
+            "poseidon_switch_delay_seconds_bucket{device=\"e0\",le=\"0.000081919\"} 8",
             "poseidon_switch_delay_seconds_bucket{device=\"e0\",le=\"0.000065535\"} 0",
             "poseidon_switch_delay_seconds_bucket{device=\"e1\",le=\"+Inf\"} 8",
             "poseidon_switch_delay_seconds_sum{device=\"e0\"} 0.000800000",
