@@ -9,6 +9,7 @@ use crate::gate::GateArgs;
 use crate::linux::Linux;
 use crate::perf::PerfCommand;
 use crate::recording::RecordArgs;
+use crate::records::Records;
 use crate::rollout::RolloutArgs;
 use crate::serve::ServeArgs;
 use crate::study_args::StudyArgs;
@@ -17,7 +18,6 @@ use clap_complete::Shell;
 use core::time::Duration;
 use poseidon_lab::listing::NameKind;
 use poseidon_lab::runner::Shard;
-use poseidon_lab::tables::Format;
 use std::path::PathBuf;
 
 /// Study, verify and run datacenter congestion control.
@@ -270,36 +270,6 @@ impl ListKind {
             Self::Topologies => NameKind::Topologies,
             Self::Metrics => NameKind::Metrics,
             Self::Series => NameKind::Series,
-        }
-    }
-}
-
-/// The format of stored rows.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Records {
-    /// Parquet files.
-    Parquet,
-    /// CSV files.
-    Csv,
-    /// No rows, only summaries.
-    None,
-}
-
-impl Records {
-    /// The value of the option.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Parquet => "parquet",
-            Self::Csv => "csv",
-            Self::None => "none",
-        }
-    }
-
-    pub(crate) const fn format(self) -> Option<Format> {
-        match self {
-            Self::Parquet => Some(Format::Parquet),
-            Self::Csv => Some(Format::Csv),
-            Self::None => None,
         }
     }
 }

@@ -35,6 +35,7 @@ mod print;
 mod progress;
 mod published;
 mod recording;
+mod records;
 mod repository;
 mod rollout;
 mod serve;

@@ -1,11 +1,11 @@
 //! `poseidon emit`: writes the job of a study for Slurm or Kubernetes. The scheduler distributes tasks over machines;
 //! the tasks share the runs through the results folder.
 
-use crate::args::Records;
 use crate::backend::{self, simulator};
 use crate::backend_kind::BackendKind;
 use crate::duration::parse_duration;
 use crate::location::Location;
+use crate::records::Records;
 use crate::{Failure, catalog};
 use clap::{Args, ValueEnum};
 use core::fmt::Write as _;
