@@ -17,7 +17,7 @@ So a machine that would wait for a slower one anyway waits for the delay at the 
 
 - On two machines, the first term of end() is measured: the same network on two threads, for each window as the median over
   all runs. On more machines, the time per hop comes from these runs, and the hops are counted.
-- exchange() is the time beyond the delay. It comes from exchanges without a simulation, on two of the links.
+- exchange() is the time beyond the delay. It comes from exchanges without a simulation on the same link.
 - Each further machine costs the time of an empty exchange. This is an upper bound that is not measured.
 - The hops and bytes of N machines are counted, because they do not depend on time.
 
@@ -45,8 +45,6 @@ MACHINES = [1, 2, 4, 8, 16, 32, 64]
 MODELLED = ["poseidon-1024-60", "poseidon-8192-12", "poseidon-65536-12"]
 PASS_MARK = 0.15
 PACKET_BYTES = 64
-# The links whose exchanges, without a simulation, the model is fitted to.
-FITTED_DELAYS_US = [0, 100]
 
 # The remote shell of Open MPI: it starts a daemon on a host, with the host's name and network.
 AGENT = """#!/bin/sh
@@ -143,13 +141,13 @@ def median(numbers):
 
 
 class Exchange:
-    """The time of an exchange between two machines beyond the delay, in us, from exchanges without a simulation."""
+    """The time of an exchange over one link beyond its delay, in us, from exchanges without a simulation."""
 
-    def __init__(self, rows):
+    def __init__(self, rows, delay_us):
         times = {}
         for row in rows:
-            if row["kind"] == "exchange" and row["delay_us"] in FITTED_DELAYS_US:
-                times.setdefault(row["packets"] * PACKET_BYTES, []).append(row["us"] - row["delay_us"])
+            if row["kind"] == "exchange" and row["delay_us"] == delay_us:
+                times.setdefault(row["packets"] * PACKET_BYTES, []).append(row["us"] - delay_us)
         self.points = sorted((size, median(found)) for size, found in times.items())
 
     def us(self, size):
@@ -196,7 +194,6 @@ def by_case(rows, kind):
 
 def compare(rows):
     """Returns one row per case and link: what was measured, what the model says, and the error."""
-    exchange = Exchange(rows)
     threads = by_case(rows, "threads")
     result = []
     for case, runs in by_case(rows, "ranks").items():
@@ -206,7 +203,7 @@ def compare(rows):
             on_link = [row for row in runs if row["delay_us"] == delay]
             windows, size = on_link[0]["windows"], on_link[0]["max_bytes"]
             measured = sorted(row["total_s"] * 1e6 / windows for row in on_link)
-            model = run_time_us(compute, sizes, exchange, delay) / windows
+            model = run_time_us(compute, sizes, Exchange(rows, delay), delay) / windows
             result.append(
                 {
                     "case": case,
@@ -226,7 +223,6 @@ def compare(rows):
 
 def predict(rows, counts, delays):
     """Returns the modelled time of a window on 1 to 64 machines."""
-    exchange = Exchange(rows)
     threads = by_case(rows, "threads")
     # A network that was not run on two hosts has the time per hop of the largest that was.
     largest = [case for case in threads if case.startswith("poseidon")][-1]
@@ -237,7 +233,7 @@ def predict(rows, counts, delays):
         compute = [[hops * per_hop for hops in machine] for machine in row["hops"]]
         alone = row["packet_hops"] * per_hop
         for delay in delays:
-            total = run_time_us(compute, row["bytes"], exchange, delay)
+            total = run_time_us(compute, row["bytes"], Exchange(rows, delay), delay)
             result.append(
                 {
                     "case": row["case"],
@@ -262,7 +258,8 @@ def report(rows, counts, as_json):
         hashes = {found["hash"] for found in rows if found.get("case") == row["case"]}
         row["equal_hashes"] = hashes == {one.get(row["case"])}
     predicted = predict(rows, [row for row in counts if row["case"] in MODELLED], [10, 50, 200])
-    points = Exchange(rows).points
+    links = sorted({row["delay_us"] for row in rows if row["kind"] == "exchange"})
+    points = {delay: Exchange(rows, delay).points for delay in links}
     worst = max(abs(row["error"]) for row in compared)
     summary = {
         "part": "scale",
@@ -279,8 +276,8 @@ def report(rows, counts, as_json):
         print(json.dumps(summary))
     else:
         print("An exchange without a simulation, beyond the delay:")
-        for size, us in points:
-            print(f"{size:>9} B {us:>9.1f} us")
+        for delay, times in points.items():
+            print(f"{delay:>5} us: " + ", ".join(f"{size} B {us:.0f} us" for size, us in times))
         print("\nOne window on two hosts, in us:")
         print(f"{'case':<18} {'delay':>5} {'bytes':>8} {'threads':>9} {'measured':>9} {'fastest':>9} {'slowest':>9} {'model':>9} {'error':>7}")
         for row in compared:
