@@ -42,6 +42,7 @@ DELAYS_US = [0, 10, 50, 100, 200, 500]
 CASES = ["poseidon-128-200", "poseidon-1024-60", "swift-1024-60", "hpcc-1024-60", "poseidon-8192-12"]
 EXCHANGES = [0, 20, 60, 100, 400, 1000, 1500, 2000, 3500, 5000, 6500, 10000, 20000, 50000]
 MACHINES = [1, 2, 4, 8, 16, 32, 64]
+MODELLED_DELAYS_US = [10, 50, 200]
 MODELLED = ["poseidon-1024-60", "poseidon-8192-12", "poseidon-65536-12"]
 PASS_MARK = 0.15
 PACKET_BYTES = 64
@@ -257,8 +258,10 @@ def report(rows, counts, as_json):
         # On two hosts, on two threads and on one thread.
         hashes = {found["hash"] for found in rows if found.get("case") == row["case"]}
         row["equal_hashes"] = hashes == {one.get(row["case"])}
-    predicted = predict(rows, [row for row in counts if row["case"] in MODELLED], [10, 50, 200])
     links = sorted({row["delay_us"] for row in rows if row["kind"] == "exchange"})
+    # Only a link that was measured has exchange times.
+    delays = [delay for delay in MODELLED_DELAYS_US if delay in links]
+    predicted = predict(rows, [row for row in counts if row["case"] in MODELLED], delays)
     points = {delay: Exchange(rows, delay).points for delay in links}
     worst = max(abs(row["error"]) for row in compared)
     summary = {

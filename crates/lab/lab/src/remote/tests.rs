@@ -211,7 +211,8 @@ fn simulator() -> Simulator {
 fn task(storage: &Arc<Memory>, store: &Store, index: usize, count: usize) -> Result<TaskReport, String> {
     let (options, backend) = (options(), simulator());
     let environment = RunEnvironment { backend: &backend, store, options: &options, observer: &Silent };
-    run_task(&[study()], TaskShare::with_help(index, count), &open(storage), &environment)
+    let task = TaskShare { shard: Shard { index, count }, helps_others: true };
+    run_task(&[study()], task, &open(storage), &environment)
         .map_err(|error| error.to_string())
 }
 

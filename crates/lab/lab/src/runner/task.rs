@@ -30,13 +30,6 @@ pub struct TaskShare {
     pub helps_others: bool,
 }
 
-impl TaskShare {
-    /// The task whose share begins with run `index`, of `count` tasks that share their results.
-    pub const fn with_help(index: usize, count: usize) -> Self {
-        Self { shard: Shard { index, count }, helps_others: true }
-    }
-}
-
 /// What a task did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TaskReport {
@@ -54,9 +47,9 @@ pub struct TaskReport {
     pub failed: Vec<(String, String)>,
 }
 
-/// Runs the share of a task, and then, if it helps others, runs of other tasks, which share their runs at one place. A run that fails is
-/// recorded, and the task continues with the next one. An error of the results folder or of the shared place ends the
-/// task.
+/// Runs the share of a task, and then, if it helps others, runs of other tasks, which share their runs at one place. A
+/// run that fails is recorded, and the task continues with the next one. An error of the results folder or of the shared
+/// place ends the task.
 pub fn run_task(
     studies: &[Study],
     task: TaskShare,
