@@ -212,8 +212,7 @@ fn task(storage: &Arc<Memory>, store: &Store, index: usize, count: usize) -> Res
     let (options, backend) = (options(), simulator());
     let environment = RunEnvironment { backend: &backend, store, options: &options, observer: &Silent };
     let task = TaskShare { shard: Shard { index, count }, helps_others: true };
-    run_task(&[study()], task, &open(storage), &environment)
-        .map_err(|error| error.to_string())
+    run_task(&[study()], task, &open(storage), &environment).map_err(|error| error.to_string())
 }
 
 /// Returns the hash of the results of one machine without an object store.
